@@ -1,0 +1,124 @@
+// The TrainingJob resource as typed values (design section 2). Codecs live in codec.h; the table of
+// fields from which the CRD's schema is made lives in job_fields.h.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace lockstep::api {
+
+using Time = std::chrono::sys_seconds;
+
+inline constexpr const char* kGroup = "lockstep.dev";
+inline constexpr const char* kVersion = "v1alpha1";
+inline constexpr const char* kApiVersion = "lockstep.dev/v1alpha1";
+inline constexpr const char* kKind = "TrainingJob";
+inline constexpr const char* kPlural = "trainingjobs";
+
+// Name of a job: namespace and name.
+struct JobKey {
+  std::string ns;
+  std::string name;
+  auto operator<=>(const JobKey&) const = default;
+};
+
+struct ObjectMeta {
+  std::string name;
+  std::string ns;
+  std::string uid;
+  std::string resource_version;
+  int64_t generation = 0;
+  std::optional<Time> creation_time;
+  std::optional<Time> deletion_time;
+  std::map<std::string, std::string> labels;
+};
+
+struct FailurePolicy {
+  int64_t max_restarts = 3;
+};
+
+enum class CleanPodPolicy { kRunning, kAll, kNone };
+
+struct TrainingJobSpec {
+  int64_t ranks = 1;
+  std::string image;                        // empty: the operator's runtime image
+  std::vector<std::string> image_pull_secrets;
+  std::vector<std::string> command, args;   // a program of the user's own instead of `train`
+  std::map<std::string, std::string> env;   // plain values
+  nlohmann::json resources;                 // as in a container
+  nlohmann::json inputs;                    // [{name, mountPath, <volume source>}]
+  nlohmann::json output;                    // volume source, or null
+  nlohmann::json train;                     // after defaulting; null when `command` is given
+  FailurePolicy failure_policy;
+  bool suspend = false;
+  CleanPodPolicy clean_pod_policy = CleanPodPolicy::kRunning;
+};
+
+enum class ConditionStatus { kTrue, kFalse, kUnknown };
+
+struct Condition {
+  std::string type;  // Accepted, Scheduled, Running, Suspended, Succeeded, Failed
+  ConditionStatus status = ConditionStatus::kUnknown;
+  std::string reason;
+  std::string message;
+  int64_t observed_generation = 0;
+  Time last_transition_time{};
+  bool operator==(const Condition&) const = default;
+};
+
+struct RankCounts {
+  int64_t desired = 0, pending = 0, running = 0, succeeded = 0, failed = 0;
+  bool operator==(const RankCounts&) const = default;
+};
+
+struct ProgressStatus {
+  int64_t step = 0, total_steps = 0;
+  std::string loss;
+  int64_t tokens_per_second = 0;
+  std::optional<int64_t> eta_seconds;
+  std::optional<int64_t> last_checkpoint_step;
+  Time last_update_time{};
+  bool operator==(const ProgressStatus&) const = default;
+};
+
+struct FirstFailure {
+  int64_t attempt = 0;
+  int64_t rank = 0;
+  std::string node;
+  int64_t step = 0;
+  int64_t exit_code = 0;
+  std::string reason, message, hint;
+  Time time{};
+  bool operator==(const FirstFailure&) const = default;
+};
+
+struct TrainingJobStatus {
+  int64_t observed_generation = 0;
+  std::string state;     // display only
+  int64_t attempt = 0;
+  int64_t restarts = 0;  // charged to failurePolicy.maxRestarts
+  std::optional<Time> restart_not_before;  // end of the current backoff
+  std::string strategy;
+  std::string message;
+  std::optional<Time> start_time, completion_time;
+  std::vector<Condition> conditions;
+  RankCounts ranks;
+  std::optional<ProgressStatus> progress;
+  std::optional<FirstFailure> first_failure;
+  bool operator==(const TrainingJobStatus&) const = default;
+};
+
+struct TrainingJob {
+  ObjectMeta meta;
+  TrainingJobSpec spec;
+  TrainingJobStatus status;
+  JobKey key() const { return {meta.ns, meta.name}; }
+};
+
+}  // namespace lockstep::api

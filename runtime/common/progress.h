@@ -1,0 +1,40 @@
+// What a rank tells about itself at /status, and what rank 0 tells about the job.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/common/result.h"
+
+namespace lockstep::common {
+
+struct RankHeartbeat {
+  int rank = 0;
+  int64_t step = 0;              // last finished step
+  double age_seconds = 0;        // since the rank's last finished step or phase change
+  double step_seconds = 0;       // duration of its last step
+};
+
+struct JobProgress {
+  std::string job;
+  int attempt = 0;
+  int rank = 0;                  // who answers
+  std::string phase;             // starting | training | saving | exporting | finished
+  std::string strategy;          // ddp | zero3
+  int64_t step = 0;
+  int64_t total_steps = 0;
+  std::string loss;              // decimal with all digits; empty before the first step
+  double tokens_per_second = 0;
+  std::optional<int64_t> eta_seconds;
+  std::optional<int64_t> last_checkpoint_step;
+  std::vector<RankHeartbeat> ranks;  // rank 0 only
+  std::optional<int> slowest_rank;   // rank 0 only
+};
+
+std::string encode(const JobProgress& progress);  // JSON, camelCase
+Result<JobProgress> decode_progress(std::string_view json);
+
+}  // namespace lockstep::common

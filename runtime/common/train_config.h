@@ -1,0 +1,111 @@
+// The training configuration (`spec.train`, or a train.yaml of its own) as typed values.
+// One table of fields (train_fields.cc) holds names, types, defaults, bounds and docs; from it come
+// this decoding, the CRD's schema and the reference in the docs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "runtime/common/problem.h"
+#include "runtime/common/result.h"
+
+namespace lockstep::common {
+
+// Fields of a Hugging Face config.json of a Llama-style decoder.
+struct ModelConfig {
+  std::string model_type;  // "llama"
+  int64_t vocab_size = 0;
+  int64_t hidden_size = 0;
+  int64_t intermediate_size = 0;
+  int64_t num_hidden_layers = 0;
+  int64_t num_attention_heads = 0;
+  int64_t num_key_value_heads = 0;
+  int64_t head_dim = 0;  // hidden_size / num_attention_heads unless given
+  int64_t max_position_embeddings = 0;
+  double rms_norm_eps = 1e-6;
+  double rope_theta = 10000.0;
+  double initializer_range = 0.02;
+};
+
+struct DataConfig {
+  std::string train;  // path, folder or glob (braces allowed), of text
+  int64_t sequence_length = 0;
+  bool shuffle = true;
+};
+
+struct BatchConfig {
+  int64_t global_batch_size = 0;  // sequences per optimizer step
+  int64_t micro_batch_size = 0;   // sequences per forward and backward
+  int64_t num_micro_batches() const { return global_batch_size / micro_batch_size; }
+};
+
+enum class Strategy { kAuto, kDdp, kZero3 };
+
+struct ParallelismConfig {
+  Strategy strategy = Strategy::kAuto;
+};
+
+struct OptimizerConfig {  // AdamW
+  double lr = 3e-4;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.1;
+  bool decay_matrices_only = true;  // weightDecayOn: matrices | all
+  double gradient_clip = 1.0;       // global norm; 0 = off
+};
+
+struct ScheduleConfig {
+  enum class Kind { kCosine, kLinear, kConstant };
+  Kind kind = Kind::kCosine;
+  int64_t warmup_steps = 0;  // resolved from warmupSteps or warmupRatio * steps
+  double min_lr_ratio = 0.1;
+};
+
+struct CheckpointConfig {
+  int64_t every_steps = 500;  // 0 = only at SIGTERM and at the end
+  int64_t keep = 2;
+  bool resume = true;  // resume: auto | never
+  int64_t grace_period_seconds = 120;
+};
+
+struct CommunicationConfig {
+  enum class Backend { kAuto, kSharedMemory, kGloo };
+  Backend backend = Backend::kAuto;
+  int64_t timeout_seconds = 600;
+};
+
+struct TrainConfig {
+  ModelConfig model;
+  DataConfig data;
+  BatchConfig batch;
+  int64_t steps = 0;
+  ParallelismConfig parallelism;
+  OptimizerConfig optimizer;
+  ScheduleConfig schedule;
+  CheckpointConfig checkpoint;
+  int64_t log_every_steps = 10;
+  CommunicationConfig communication;
+  int64_t seed = 42;
+};
+
+// What is wrong with `train` (a `spec.train` after defaulting) beyond types and bounds: relations
+// between fields and with the rank count. Paths start at `prefix` (e.g. "spec.train").
+Problems check_train(const nlohmann::json& train, int64_t ranks, const std::string& prefix);
+
+// Decodes a `spec.train` after defaulting that passed check_train().
+TrainConfig decode_train(const nlohmann::json& train);
+
+// The job file that LOCKSTEP_JOB names: {"name", "ranks", "train"}.
+struct JobFile {
+  std::string name;
+  int64_t ranks = 1;
+  TrainConfig train;
+  std::string train_json;  // normalised text of `train`, for manifests and comparisons
+};
+// Errors are kInvalidArgument with field path and line, or kNotFound.
+Result<JobFile> load_job_file(const std::string& path);
+
+}  // namespace lockstep::common

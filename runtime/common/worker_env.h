@@ -1,0 +1,31 @@
+// The environment of one rank: torchrun's names plus ours (design section 3).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "runtime/common/result.h"
+
+namespace lockstep::common {
+
+struct WorkerEnv {
+  int rank = 0;                  // RANK
+  int world_size = 1;            // WORLD_SIZE
+  int local_rank = 0;            // LOCAL_RANK
+  int local_world_size = 1;      // LOCAL_WORLD_SIZE
+  std::string master_addr;       // MASTER_ADDR
+  int master_port = 0;           // MASTER_PORT
+  std::string job_path;          // LOCKSTEP_JOB: path of the job's JSON
+  int attempt = 0;               // LOCKSTEP_ATTEMPT
+  std::string output;            // LOCKSTEP_OUTPUT
+  int metrics_port = 9400;       // LOCKSTEP_METRICS_PORT; 0 = any free port
+  std::string termination_path;  // LOCKSTEP_TERMINATION_MESSAGE, default /dev/termination-log
+};
+
+// Reads and checks the environment through `lookup` (getenv in main, a map in tests).
+// Errors are kInvalidArgument and name the variable, what was found and what is expected.
+Result<WorkerEnv> read_worker_env(
+    const std::function<std::optional<std::string>(const std::string&)>& lookup);
+
+}  // namespace lockstep::common

@@ -1,0 +1,32 @@
+// Causal grouped-query attention on fused QKV rows, fp32, without a stored score matrix.
+// Shapes: B batch, T time, H query heads, G key/value heads, D head size.
+#pragma once
+
+#include <cstdint>
+
+namespace lockstep::runtime {
+
+struct AttentionShape {
+  int64_t batch = 0;
+  int64_t seq = 0;
+  int64_t num_heads = 0;     // H
+  int64_t num_kv_heads = 0;  // G, divides H
+  int64_t head_dim = 0;      // D, at most 256, even
+  int64_t qkv_row_elems() const { return (num_heads + 2 * num_kv_heads) * head_dim; }
+};
+
+// Floats of scratch that forward and backward need at most.
+int64_t attention_scratch_elems(const AttentionShape& shape);
+
+// out = softmax(causal(Q K^T / sqrt(D))) V for every head.
+//   qkv: [B*T, (H+2G)*D], each row q heads, then k heads, then v heads (rotary already applied).
+//   out: [B*T, H*D]; written.  log_sum_exp: [B, H, T], base 2; written, for backward.
+void attention_forward(const AttentionShape& shape, const float* qkv, float* out,
+                       float* log_sum_exp, float* scratch);
+
+// Gradient of attention_forward.
+//   d_out: [B*T, H*D].  d_qkv: [B*T, (H+2G)*D]; written (not accumulated).
+void attention_backward(const AttentionShape& shape, const float* qkv, const float* out,
+                        const float* log_sum_exp, const float* d_out, float* d_qkv, float* scratch);
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,69 @@
+// Single-pass fp32 kernels around the matrix products. All are single-threaded, write every
+// element of their outputs and give an element the same bits wherever it lies in the buffer and on
+// AVX-512, AVX2 and plain builds (fixed 16-lane sums, explicit fma, no scalar tail of its own).
+// Shapes: R rows (batch * time), C channels, F feed-forward size, V vocabulary.
+#pragma once
+
+#include <cstdint>
+
+namespace lockstep::runtime {
+
+// y = x * rstd * weight per row; rstd = 1 / sqrt(mean(x^2) + eps).
+//   x, y: [R, C]; weight: [C]; rstd: [R] written for backward.
+void rms_norm_forward(int64_t rows, int64_t channels, float eps, const float* x,
+                      const float* weight, float* y, float* rstd);
+// dx = residual + gradient through the norm (residual may be null, and may alias dx);
+// d_weight: [C] is written. scratch: [C].
+void rms_norm_backward(int64_t rows, int64_t channels, const float* x, const float* weight,
+                       const float* rstd, const float* dy, const float* residual, float* dx,
+                       float* d_weight);
+
+// Rotary embedding of Hugging Face Llama ("rotate half") in place on the first `num_heads` heads of
+// each row. table: [T, D] = cos (D/2 values) then sin (D/2 values) per position.
+struct RotaryShape {
+  int64_t batch = 0, seq = 0;
+  int64_t num_heads = 0;   // heads rotated, from the start of the row (query and key heads)
+  int64_t head_dim = 0;
+  int64_t row_elems = 0;   // distance of rows
+};
+void rotary_table(int64_t seq, int64_t head_dim, double theta, float* table);
+void rotary_forward(const RotaryShape& shape, const float* table, float* rows);
+void rotary_backward(const RotaryShape& shape, const float* table, float* d_rows);
+
+// out = silu(gate) * up.  gate_up: [R, 2F] = gate then up per row; out: [R, F].
+void swiglu_forward(int64_t rows, int64_t ff, const float* gate_up, float* out);
+// d_gate_up: [R, 2F] written (may alias gate_up); d_out: [R, F].
+// act: [R, F], the forward's output recomputed in the same pass, for the weight gradient.
+void swiglu_backward(int64_t rows, int64_t ff, const float* gate_up, const float* d_out,
+                     float* d_gate_up, float* act);
+
+// Token rows of `table` [V, C] to y [R, C]; and the sum of dy rows into d_table [V, C] (zeroed first).
+void embedding_forward(int64_t rows, int64_t channels, const int32_t* tokens, const float* table,
+                       float* y);
+void embedding_backward(int64_t rows, int64_t channels, int64_t vocab, const int32_t* tokens,
+                        const float* dy, float* d_table);
+
+// Sum (not mean) of the cross-entropy over rows whose label is not negative; logits [R, V] are
+// replaced by their gradient times `scale`. Rows with a negative label get zero gradient.
+double cross_entropy(int64_t rows, int64_t vocab, const int32_t* labels, float scale, float* logits);
+
+// y += x over n elements.
+void add_in_place(int64_t n, const float* x, float* y);
+
+// AdamW with decoupled decay, PyTorch's arithmetic order (source: torch.optim.AdamW).
+struct AdamWStep {
+  float lr = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0;
+  float bias_correction1 = 1, bias_correction2 = 1;  // 1 - beta^t
+  float gradient_scale = 1;                          // clip factor
+};
+// weight, m, v: [n], updated in place; gradient: [n].
+void adamw(const AdamWStep& step, int64_t n, const float* gradient, float* weight, float* m, float* v);
+
+// Sums of squares in fp64 of consecutive chunks of kNormChunkElems elements (the last may be short).
+inline constexpr int64_t kNormChunkElems = 1024;
+void sum_squares_chunks(int64_t n, const float* x, double* chunk_sums);
+
+// The instruction set chosen at start: "avx512", "avx2" or "plain".
+const char* kernel_isa();
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,48 @@
+// A model is a list of blocks; each has one unit of parameters and a hand-written backward.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/model/unit.h"
+
+namespace lockstep::runtime {
+
+struct BatchShape {
+  int64_t batch = 0;  // sequences of a micro-batch
+  int64_t seq = 0;    // tokens of a sequence
+  int64_t rows() const { return batch * seq; }
+};
+
+// What a micro-batch brings in, and what comes out at its end.
+struct MicroBatchIo {
+  const int32_t* tokens = nullptr;  // [rows]
+  const int32_t* labels = nullptr;  // [rows]; negative = no loss
+  float loss_scale = 1;             // 1 / loss tokens of the global batch
+  double loss_sum = 0;              // written by the head: sum over its tokens, unscaled
+};
+
+// Buffers of one block for one micro-batch; all preallocated, none owned.
+struct BlockBuffers {
+  const float* x = nullptr;   // [rows, in_channels] input (null for the embedding)
+  float* y = nullptr;         // [rows, out_channels] output of forward (null for the head)
+  const float* dy = nullptr;  // gradient of y (null for the head)
+  float* dx = nullptr;        // gradient of x, written by backward (null for the embedding); may alias dy
+  float* saved = nullptr;     // [saved_elems] filled by forward, read by backward
+  float* scratch = nullptr;   // [scratch_elems] contents do not survive the call
+};
+
+class Block {
+ public:
+  virtual ~Block() = default;
+  virtual const Unit& unit() const = 0;
+  virtual int64_t saved_elems(const BatchShape& shape) const = 0;
+  virtual int64_t scratch_elems(const BatchShape& shape) const = 0;
+  // params: [unit().num_elems].
+  virtual void forward(const BatchShape& shape, const float* params, MicroBatchIo& io,
+                       const BlockBuffers& buffers) const = 0;
+  // gradients: [unit().num_elems]; every element is written, nothing is accumulated.
+  virtual void backward(const BatchShape& shape, const float* params, const MicroBatchIo& io,
+                        const BlockBuffers& buffers, float* gradients) const = 0;
+};
+
+}  // namespace lockstep::runtime

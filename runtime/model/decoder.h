@@ -1,0 +1,50 @@
+// A Llama-style decoder: embedding, layers, head-and-loss, with the buffers of one micro-batch.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/common/train_config.h"
+#include "runtime/model/block.h"
+
+namespace lockstep::runtime {
+
+// Keeps the blocks of a model and the activations of the micro-batch in flight. The caller walks the
+// blocks: forward 0..num_blocks-1, then backward num_blocks-1..0, each with that block's parameters.
+class Decoder {
+ public:
+  Decoder(const common::ModelConfig& config, const BatchShape& shape);
+  ~Decoder();
+
+  int64_t num_blocks() const;
+  const Unit& unit(int64_t block) const;
+  int64_t num_parameters() const;
+
+  // Runs one block on the micro-batch; block 0 reads io.tokens, the last one writes io.loss_sum.
+  void forward_block(int64_t block, const float* params, MicroBatchIo& io);
+  // Runs one block's backward; `gradients` gets every element of the unit written.
+  void backward_block(int64_t block, const float* params, const MicroBatchIo& io, float* gradients);
+
+  // Logits of the last position of `tokens` (at most shape.seq): [vocab]. For generation; params of
+  // all blocks must be given. Overwrites the activations.
+  std::vector<float> next_token_logits(std::span<const int32_t> tokens,
+                                       std::span<const float* const> params);
+
+  // Bytes of activations, saved tensors and scratch that this object holds.
+  int64_t buffer_bytes() const;
+
+ private:
+  struct Buffers;
+  std::vector<std::unique_ptr<Block>> blocks_;
+  BatchShape shape_;
+  std::unique_ptr<Buffers> buffers_;
+};
+
+// Writes elements [begin_elem, begin_elem + out.size()) of a unit's initial weights. Counter-based on
+// (seed, tensor name, element): the same element has the same bits however the unit is sliced.
+void initial_weights(const Unit& unit, uint64_t seed, double initializer_range, int64_t begin_elem,
+                     std::span<float> out);
+
+}  // namespace lockstep::runtime

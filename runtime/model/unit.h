@@ -1,0 +1,26 @@
+// A unit: one block's parameters in one flat fp32 buffer, in the order of its safetensors file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lockstep::runtime {
+
+enum class Init { kNormal, kOnes };  // normal with the config's initializer_range; norms are ones
+
+struct UnitTensor {
+  std::string name;            // Hugging Face name, e.g. "model.layers.0.self_attn.q_proj.weight"
+  std::vector<int64_t> shape;  // [out, in] for matrices
+  int64_t begin_elem = 0;      // in the unit
+  int64_t num_elems = 0;
+  Init init = Init::kNormal;
+};
+
+struct Unit {
+  std::string name;                 // "embedding", "layer.3", "head"
+  std::vector<UnitTensor> tensors;  // contiguous, in order
+  int64_t num_elems = 0;
+};
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,35 @@
+# Language level, warnings, sanitizers, compiler cache and precompiled headers of every target of ours.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  # pch_defines, time_macros: needed to cache users of a precompiled header.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 "${CCACHE}")
+endif()
+
+add_library(lockstep_options INTERFACE)
+target_compile_options(lockstep_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual -Werror
+  # The same expression has the same bits in vector bodies and tails, and in every translation unit;
+  # where a fused multiply-add is meant, it is written.
+  -ffp-contract=off)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(lockstep_options INTERFACE -fpch-preprocess)
+endif()
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  target_compile_options(lockstep_options INTERFACE -Wthread-safety)
+endif()
+target_include_directories(lockstep_options INTERFACE "${CMAKE_SOURCE_DIR}")
+if(LOCKSTEP_SANITIZE)
+  add_compile_options(-fsanitize=${LOCKSTEP_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${LOCKSTEP_SANITIZE})
+  if(LOCKSTEP_SANITIZE MATCHES "thread")
+    add_compile_options(-Wno-error=tsan)  # g++ warns of atomic_thread_fence in library headers
+  endif()
+endif()

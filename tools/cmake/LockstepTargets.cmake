@@ -1,0 +1,36 @@
+# lockstep_library(NAME SOURCES ... DEPS ...): a static library of ours.
+# lockstep_program(NAME SOURCES ... DEPS ...): an executable in LOCKSTEP_BINARY_DIR.
+# lockstep_test(NAME SOURCES ... DEPS ... LABEL unit|torch|ranks|e2e [PROPERTIES ...]): a GoogleTest program.
+add_library(lockstep_pch STATIC "${CMAKE_SOURCE_DIR}/tools/cmake/pch.cc")
+target_link_libraries(lockstep_pch PRIVATE lockstep_options)
+target_precompile_headers(lockstep_pch PRIVATE
+  <algorithm> <chrono> <cstdint> <functional> <map> <memory> <optional> <span> <string> <variant> <vector>
+  <nlohmann/json.hpp>)
+
+function(lockstep_library name)
+  cmake_parse_arguments(ARG "NO_PCH" "" "SOURCES;DEPS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC lockstep_options ${ARG_DEPS})
+  if(NOT ARG_NO_PCH)
+    target_precompile_headers(${name} REUSE_FROM lockstep_pch)
+  endif()
+endfunction()
+
+function(lockstep_program name)
+  cmake_parse_arguments(ARG "NO_PCH" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE lockstep_options ${ARG_DEPS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${LOCKSTEP_BINARY_DIR}")
+endfunction()
+
+include(GoogleTest)
+function(lockstep_test name)
+  cmake_parse_arguments(ARG "NO_PCH" "LABEL" "SOURCES;DEPS;PROPERTIES" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE lockstep_options ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
+  if(NOT ARG_NO_PCH)
+    target_precompile_headers(${name} REUSE_FROM lockstep_pch)
+  endif()
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
+    PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT 600 ${ARG_PROPERTIES})
+endfunction()

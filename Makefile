@@ -1,0 +1,31 @@
+# `make demo` trains the quickstart; `make test` proves the tree. Each does its own set-up.
+SHELL := /bin/bash
+.PHONY: setup build build-folder demo test test-full bench format clean
+
+setup:
+	@tools/setup.sh build
+
+build: setup | build-folder
+	@cmake --preset release -DLOCKSTEP_PYTHON_SITE="$$(tools/setup.sh print-site)" >build/.configure.log 2>&1 || { cat build/.configure.log; exit 1; }
+	@cmake --build build/release
+
+demo: build
+	@build/bin/lockstep run examples/quickstart.yaml --output build/demo --overwrite
+
+test:
+	@tools/test.sh
+
+test-full:
+	@tools/test.sh --full
+
+bench: build
+	@tests/bench/run.sh
+
+format:
+	@git ls-files '*.cc' '*.h' | xargs clang-format-14 -i
+
+clean:
+	@rm -rf build
+
+build-folder:
+	@mkdir -p build

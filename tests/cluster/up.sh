@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Starts etcd, kube-apiserver and kube-controller-manager on loopback (about 4 s). Idempotent.
+set -euo pipefail
+cd "$(dirname "$0")"
+. ./lib.sh
+mkdir -p "$PKI" "$LOG" "$PIDS"
+. ./pki.sh
+
+etcd_url=http://127.0.0.1:$ETCD_PORT peer_url=http://127.0.0.1:$((ETCD_PORT + 1))
+start etcd "$BIN/etcd" --name test --data-dir "$CLUSTER_STATE/etcd" --unsafe-no-fsync --log-level warn \
+  --listen-client-urls "$etcd_url" --advertise-client-urls "$etcd_url" \
+  --listen-peer-urls "$peer_url" --initial-advertise-peer-urls "$peer_url" --initial-cluster "test=$peer_url"
+wait_for 60 "healthy etcd" curl -fsS "$etcd_url/health"
+
+start apiserver "$BIN/kube-apiserver" --etcd-servers "$etcd_url" --bind-address 127.0.0.1 --advertise-address 127.0.0.1 \
+  --secure-port "$API_PORT" --endpoint-reconciler-type none --service-cluster-ip-range 10.96.0.0/16 \
+  --authorization-mode Node,RBAC --client-ca-file "$PKI/ca.crt" \
+  --tls-cert-file "$PKI/apiserver.crt" --tls-private-key-file "$PKI/apiserver.key" \
+  --service-account-issuer https://kubernetes.default.svc.cluster.local \
+  --service-account-key-file "$PKI/sa.pub" --service-account-signing-key-file "$PKI/sa.key" --shutdown-delay-duration 0s
+wait_for 120 "ready API server" "$BIN/kubectl" get --raw /readyz
+
+start controllers "$BIN/kube-controller-manager" --kubeconfig "$CLUSTER_STATE/controllers.kubeconfig" \
+  --authentication-kubeconfig "$CLUSTER_STATE/controllers.kubeconfig" --authorization-kubeconfig "$CLUSTER_STATE/controllers.kubeconfig" \
+  --bind-address 127.0.0.1 --secure-port $((API_PORT + 1)) --leader-elect=false --use-service-account-credentials=true \
+  --service-account-private-key-file "$PKI/sa.key" --root-ca-file "$PKI/ca.crt" --allocate-node-cidrs=false \
+  --cert-dir "$CLUSTER_STATE/controllers-cert" --kube-api-qps 500 --kube-api-burst 1000
+wait_for 120 "default service account" "$BIN/kubectl" get serviceaccount default

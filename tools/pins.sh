@@ -1,0 +1,46 @@
+# Every dependency of Lockstep, in one place. Sourced by setup.sh.
+# Debian packages are pinned by the release (Debian 12, bookworm); the versions that were tested stand beside them.
+# Go modules of the cluster test bed are pinned by the go.mod and go.sum files in tests/cluster/gomod.
+
+DEBIAN_BUILD=(
+  cmake                # 3.25.1
+  ninja-build          # 1.11.1
+  g++                  # 12.2.0
+  ccache               # 4.7.5
+  libdnnl-dev          # 2.6.3     matrix products
+  nlohmann-json3-dev   # 3.11.2
+  libyaml-cpp-dev      # 0.7.0
+  libcpp-httplib-dev   # 0.11.4    HTTP client
+  libssl-dev           # 3.0
+  prometheus-cpp-dev   # 1.0.1
+  libcivetweb-dev      # 1.15      HTTP server
+  libcli11-dev         # 2.1.2
+  libspdlog-dev        # 1.10.0
+  libfmt-dev           # 9.1.0
+  libgtest-dev         # 1.12.1
+  libgmock-dev
+  python3-venv         # unpacks the torch wheel; nothing of ours runs in Python outside of tests
+)
+DEBIAN_TEST=(
+  clang-14 clang-format-14 clang-tidy-14  # 14.0.6
+  curl openssl                            # the cluster test bed
+)
+
+# LibTorch is the torch wheel: its shared libraries and headers. A CPU program needs no other wheel than these.
+PYTHON_BUILD=(torch==2.11.0 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
+
+# The reference implementation that parity tests compare with: `import torch` and Transformers.
+PYTHON_TEST=(
+  transformers==5.23.0 numpy==2.4.6 safetensors==0.8.0 tokenizers==0.23.3 huggingface_hub==2.4.0
+  cuda-bindings==13.5.0 cuda-pathfinder==1.9.0 cuda-toolkit==13.0.2 nvidia-cublas==13.1.0.3
+  nvidia-cuda-nvrtc==13.0.88 nvidia-cudnn-cu13==9.19.0.56 nvidia-cufft==12.0.0.61 nvidia-cufile==1.15.1.6
+  nvidia-curand==10.4.0.35 nvidia-cusolver==12.0.4.66 nvidia-cusparse==12.6.3.3 nvidia-cusparselt-cu13==0.8.0
+  nvidia-nccl-cu13==2.28.9 nvidia-nvjitlink==13.0.88 nvidia-nvshmem-cu13==3.4.5 nvidia-nvtx==13.0.85 triton==3.6.0
+  annotated-doc==0.0.7 annotated-types==0.8.0 anyio==4.16.0 click==8.5.1 filelock==4.2.11 fsspec==2026.9.0 h11==0.16.0
+  hf-xet==1.8.0 httpcore2==2.16.2 httpx2==2.16.2 idna==3.20 Jinja2==3.1.6 markdown-it-py==4.3.0 MarkupSafe==3.0.4
+  mdurl==0.1.2 mpmath==1.3.0 networkx==3.6.1 packaging==26.3 pydantic==2.14.3 pydantic_core==2.50.4 Pygments==2.21.0
+  PyYAML==6.0.3 regex==2026.11.15 rich==15.0.0 shellingham==1.5.4 sympy==1.14.0 tqdm==4.70.1 truststore==0.10.5
+  typer==0.29.2 typing-inspection==0.4.5 typing_extensions==4.16.0
+)
+
+GO_MINIMUM=1.26  # builds the cluster test bed

@@ -47,14 +47,14 @@ enum class CleanPodPolicy { kRunning, kAll, kNone };
 
 struct TrainingJobSpec {
   int64_t ranks = 1;
-  std::string image;                        // empty: the operator's runtime image
+  std::string image;  // empty: the operator's runtime image
   std::vector<std::string> image_pull_secrets;
-  std::vector<std::string> command, args;   // a program of the user's own instead of `train`
-  std::map<std::string, std::string> env;   // plain values
-  nlohmann::json resources;                 // as in a container
-  nlohmann::json inputs;                    // [{name, mountPath, <volume source>}]
-  nlohmann::json output;                    // volume source, or null
-  nlohmann::json train;                     // after defaulting; null when `command` is given
+  std::vector<std::string> command, args;  // a program of the user's own instead of `train`
+  std::map<std::string, std::string> env;  // plain values
+  nlohmann::json resources;                // as in a container
+  nlohmann::json inputs;                   // [{name, mountPath, <volume source>}]
+  nlohmann::json output;                   // volume source, or null
+  nlohmann::json train;                    // after defaulting; null when `command` is given
   FailurePolicy failure_policy;
   bool suspend = false;
   CleanPodPolicy clean_pod_policy = CleanPodPolicy::kRunning;
@@ -100,12 +100,13 @@ struct FirstFailure {
 
 struct TrainingJobStatus {
   int64_t observed_generation = 0;
-  std::string state;     // display only
+  std::string state;  // display only
   int64_t attempt = 0;
-  int64_t restarts = 0;  // charged to failurePolicy.maxRestarts
+  int64_t restarts = 0;                    // charged to failurePolicy.maxRestarts
   std::optional<Time> restart_not_before;  // end of the current backoff
   std::string strategy;
   std::string message;
+  std::string selector;  // label selector of the job's pods, for the scale subresource
   std::optional<Time> start_time, completion_time;
   std::vector<Condition> conditions;
   RankCounts ranks;

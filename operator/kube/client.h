@@ -1,7 +1,9 @@
-// The narrow seam to a Kubernetes API server: typed outcomes, JSON bodies, no knowledge of TrainingJob.
+// The narrow seam to a Kubernetes API server: typed outcomes, JSON bodies, no knowledge of
+// TrainingJob.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <stop_token>
@@ -35,19 +37,21 @@ std::string url_path(const ResourcePath& path);
 struct ListOptions {
   std::string label_selector;
   std::string field_selector;
+  int64_t limit = 0;           // objects of one page; 0 = all at once
+  std::string continue_token;  // metadata.continue of the page before
 };
 
 struct DeleteOptions {
   std::optional<int64_t> grace_period_seconds;
-  std::string uid;  // precondition; empty = none
+  std::string uid;          // precondition; empty = none
   std::string propagation;  // "Background" | "Foreground" | ""
 };
 
 // A failed call. `error.code` is what callers branch on; the rest is for messages and back-off.
 struct ApiError {
   common::Error error;
-  int http_status = 0;      // 0: no answer (then the outcome of a write is unknown)
-  std::string reason;       // Status.reason
+  int http_status = 0;  // 0: no answer (then the outcome of a write is unknown)
+  std::string reason;   // Status.reason
   std::optional<std::chrono::seconds> retry_after;
 };
 
@@ -62,13 +66,16 @@ class Client {
   virtual ~Client() = default;
   virtual ApiResult<nlohmann::json> get(const ResourcePath& path) = 0;
   virtual ApiResult<nlohmann::json> list(const ResourcePath& path, const ListOptions& options) = 0;
-  virtual ApiResult<nlohmann::json> create(const ResourcePath& path, const nlohmann::json& body) = 0;
-  virtual ApiResult<nlohmann::json> replace(const ResourcePath& path, const nlohmann::json& body) = 0;
+  virtual ApiResult<nlohmann::json> create(const ResourcePath& path,
+                                           const nlohmann::json& body) = 0;
+  virtual ApiResult<nlohmann::json> replace(const ResourcePath& path,
+                                            const nlohmann::json& body) = 0;
   virtual ApiResult<nlohmann::json> patch(const ResourcePath& path, PatchType type,
                                           const nlohmann::json& body) = 0;
-  virtual ApiResult<nlohmann::json> remove(const ResourcePath& path, const DeleteOptions& options) = 0;
-  // Streams the lines of a watch request to `on_line` until the server closes, `stop` is requested or
-  // `on_line` returns false. `query` is appended to the path. Returns nothing on a clean close.
+  virtual ApiResult<nlohmann::json> remove(const ResourcePath& path,
+                                           const DeleteOptions& options) = 0;
+  // Streams the lines of a watch request to `on_line` until the server closes, `stop` is requested
+  // or `on_line` returns false. `query` is appended to the path. Returns nothing on a clean close.
   virtual std::optional<ApiError> stream(const ResourcePath& path, const std::string& query,
                                          std::stop_token stop,
                                          const std::function<bool(std::string_view)>& on_line) = 0;

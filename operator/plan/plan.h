@@ -1,5 +1,5 @@
-// plan(): from a job and what was observed of it to what is to be done. Pure: no I/O, no clock, never
-// throws. The operator's reconciler and `lockstep run` carry out the very same plans.
+// plan(): from a job and what was observed of it to what is to be done. Pure: no I/O, no clock,
+// never throws. The operator's reconciler and `lockstep run` carry out the very same plans.
 #pragma once
 
 #include <chrono>
@@ -19,8 +19,8 @@ enum class PodPhase { kPending, kRunning, kSucceeded, kFailed, kUnknown };
 
 struct ContainerExit {
   int64_t exit_code = 0;
-  std::string reason;    // e.g. "OOMKilled", "Error"
-  std::string message;   // termination message
+  std::string reason;   // e.g. "OOMKilled", "Error"
+  std::string message;  // termination message
   api::Time finished_at{};
 };
 
@@ -28,15 +28,19 @@ struct ContainerExit {
 struct PodView {
   std::string name;
   std::string uid;
-  std::string owner_uid;    // controller owner; empty = none
-  int64_t attempt = -1;     // from the label; -1 = absent or not a number
+  std::string owner_uid;  // controller owner; empty = none
+  // From the labels, for display; -1 = absent or not a number. plan() goes by the name, which
+  // cannot be edited.
+  int64_t attempt = -1;
   int64_t rank = -1;
   PodPhase phase = PodPhase::kPending;
   bool ready = false;
-  bool deleting = false;    // has a deletionTimestamp
-  std::string node;
+  bool deleting = false;  // has a deletionTimestamp
+  // The deletionTimestamp itself: when the node must have ended the pod. Empty = unknown.
+  std::optional<api::Time> deletion_deadline;
+  std::string node;  // empty = not scheduled yet
   std::string pod_ip;
-  std::string reason;       // pod status reason, e.g. "Evicted"
+  std::string reason;          // pod status reason, e.g. "Evicted"
   std::string waiting_reason;  // e.g. "ImagePullBackOff"
   std::optional<ContainerExit> exit;
 };
@@ -59,17 +63,34 @@ struct Observation {
 
 // What the installation decides, not the job.
 struct Settings {
-  std::string runtime_image;     // default image of jobs that name none
+  std::string runtime_image;  // default image of jobs that name none
   int64_t master_port = 29500;
   int64_t metrics_port = 9400;
 };
 
-struct CreateConfigMap { std::string name; nlohmann::json body; };
-struct CreateService { std::string name; nlohmann::json body; };
-struct CreatePod { std::string name; int64_t rank = 0; nlohmann::json body; };
+struct CreateConfigMap {
+  std::string name;
+  nlohmann::json body;
+};
+struct CreateService {
+  std::string name;
+  nlohmann::json body;
+};
+struct CreatePod {
+  std::string name;
+  int64_t rank = 0;
+  nlohmann::json body;
+};
 // Deletes exactly this pod (uid precondition).
-struct DeletePod { std::string name; std::string uid; int64_t grace_seconds = 0; };
-struct DeleteConfigMap { std::string name; std::string uid; };
+struct DeletePod {
+  std::string name;
+  std::string uid;
+  int64_t grace_seconds = 0;
+};
+struct DeleteConfigMap {
+  std::string name;
+  std::string uid;
+};
 using Action = std::variant<CreateConfigMap, CreateService, CreatePod, DeletePod, DeleteConfigMap>;
 
 struct Event {
@@ -79,18 +100,23 @@ struct Event {
 };
 
 struct Plan {
-  std::vector<Action> actions;   // in order; consecutive CreatePod may run in parallel
-  api::TrainingJobStatus status; // to be written if it differs
-  std::vector<Event> events;     // emitted after the status is written
+  std::vector<Action> actions;    // in order; consecutive CreatePod may run in parallel
+  api::TrainingJobStatus status;  // to be written if it differs
+  std::vector<Event> events;      // emitted after the status is written
   std::optional<std::chrono::seconds> requeue_after;
 };
 
-// Invariants (held by tests/plan property test):
-//   - either status.attempt is raised or pods are touched, never both;
+// The next plan of `job`. Whoever carries it out applies `actions` in order, writes `status` if it
+// differs, emits `events`, and plans again as soon as anything that it observes changes, its own
+// writes included; at the latest after `requeue_after`.
+//
+// Invariants (held by tests/operator/plan/plan_property_test.cc):
+//   - either an attempt begins (status only) or objects are touched, never both;
 //   - objects whose owner_uid is not the job's are never touched;
-//   - status.restarts never exceeds spec.failurePolicy.maxRestarts;
-//   - once Succeeded or Failed is True, no pod is ever created again;
-//   - applying the actions and planning again yields no actions and an equal status.
+//   - status.restarts is never raised beyond spec.failurePolicy.maxRestarts;
+//   - once Succeeded or Failed is True, nothing is ever created again and the status stays;
+//   - applying a plan that has actions and planning again at the same time yields no actions and an
+//     equal status; plans without actions reach an unchanged status within four rounds.
 Plan plan(const api::TrainingJob& job, const Observation& seen, const Settings& settings,
           api::Time now);
 

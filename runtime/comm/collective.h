@@ -40,12 +40,13 @@ class Collective {
   virtual int world_size() const = 0;
   virtual std::string_view backend() const = 0;  // "gloo" | "shared-memory" | "single"
 
-  // full[r * shard.size() ..] = shard of rank r.  full.size() == world_size * shard.size(). `shard` may
-  // be the slice of `full` that it becomes. `what` names the operation in errors ("unit layer.3").
+  // full[r * shard.size() ..] = shard of rank r.  full.size() == world_size * shard.size(). `shard`
+  // may be the slice of `full` that it becomes. `what` names the operation in errors ("unit
+  // layer.3").
   virtual PendingPtr all_gather(std::span<const std::byte> shard, std::span<std::byte> full,
                                 std::string_view what) = 0;
-  // Slice i of `send` goes to rank i; slice i of `recv` comes from rank i. Slices are of equal size:
-  // send.size() == recv.size() == world_size * slice.
+  // Slice i of `send` goes to rank i; slice i of `recv` comes from rank i. Slices are of equal
+  // size: send.size() == recv.size() == world_size * slice.
   virtual PendingPtr all_to_all(std::span<const std::byte> send, std::span<std::byte> recv,
                                 std::string_view what) = 0;
 };

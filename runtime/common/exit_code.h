@@ -11,21 +11,21 @@ namespace lockstep::common {
 
 enum class ExitCode : int {
   kSucceeded = 0,
-  kInternal = 70,             // our mistake
-  kInvalidConfig = 78,        // the job's configuration cannot be honoured
-  kInputNotFound = 66,        // a data or model path does not exist or cannot be read
-  kInvalidData = 65,          // the input exists but cannot be trained on (empty corpus, ...)
-  kOutputUnwritable = 73,     // the output folder cannot be created or written, or the disk is full
-  kOutputFinished = 80,       // the output already holds a finished run
-  kOutputNotShared = 81,      // ranks of a job do not see the same output folder
-  kCheckpointDamaged = 74,    // every checkpoint is damaged
-  kPortInUse = 71,            // a port this rank must listen on is taken
-  kRendezvousTimeout = 72,    // the ranks never met
-  kCollectiveTimeout = 82,    // a peer is alive but did not arrive in time
-  kPeerLost = 83,             // another rank went away; never the cause
-  kNonFinite = 84,            // loss or gradient is not finite
-  kOutOfMemory = 77,          // host memory allocation failed
-  kPreempted = 85,            // asked to stop by SIGTERM; a checkpoint was saved if a step was done
+  kInternal = 70,           // our mistake
+  kInvalidConfig = 78,      // the job's configuration cannot be honoured
+  kInputNotFound = 66,      // a data or model path does not exist or cannot be read
+  kInvalidData = 65,        // the input exists but cannot be trained on (empty corpus, ...)
+  kOutputUnwritable = 73,   // the output folder cannot be created or written, or the disk is full
+  kOutputFinished = 80,     // the output already holds a finished run
+  kOutputNotShared = 81,    // ranks of a job do not see the same output folder
+  kCheckpointDamaged = 74,  // every checkpoint is damaged
+  kPortInUse = 71,          // a port this rank must listen on is taken
+  kRendezvousTimeout = 72,  // the ranks never met
+  kCollectiveTimeout = 82,  // a peer is alive but did not arrive in time
+  kPeerLost = 83,           // another rank went away; never the cause
+  kNonFinite = 84,          // loss or gradient is not finite
+  kOutOfMemory = 77,        // host memory allocation failed
+  kPreempted = 85,          // asked to stop by SIGTERM; a checkpoint was saved if a step was done
 };
 
 struct ExitCodeInfo {

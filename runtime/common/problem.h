@@ -7,11 +7,11 @@
 namespace lockstep::common {
 
 struct Problem {
-  std::string path;     // field path, e.g. "spec.train.batch.globalBatchSize"
-  int line = 0;         // 1-based line in the file; 0 = unknown
-  std::string message;  // what was found and what is expected
-  std::string hint;     // what to do; may be empty
-  bool warning = false; // does not refuse the file
+  std::string path;      // field path, e.g. "spec.train.batch.globalBatchSize"
+  int line = 0;          // 1-based line in the file; 0 = unknown
+  std::string message;   // what was found and what is expected
+  std::string hint;      // what to do; may be empty
+  bool warning = false;  // does not refuse the file
 };
 using Problems = std::vector<Problem>;
 

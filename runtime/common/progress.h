@@ -13,20 +13,20 @@ namespace lockstep::common {
 
 struct RankHeartbeat {
   int rank = 0;
-  int64_t step = 0;              // last finished step
-  double age_seconds = 0;        // since the rank's last finished step or phase change
-  double step_seconds = 0;       // duration of its last step
+  int64_t step = 0;         // last finished step
+  double age_seconds = 0;   // since the rank's last finished step or phase change
+  double step_seconds = 0;  // duration of its last step
 };
 
 struct JobProgress {
   std::string job;
   int attempt = 0;
-  int rank = 0;                  // who answers
-  std::string phase;             // starting | training | saving | exporting | finished
-  std::string strategy;          // ddp | zero3
+  int rank = 0;          // who answers
+  std::string phase;     // starting | training | saving | exporting | finished
+  std::string strategy;  // ddp | zero3
   int64_t step = 0;
   int64_t total_steps = 0;
-  std::string loss;              // decimal with all digits; empty before the first step
+  std::string loss;  // decimal with all digits; empty before the first step
   double tokens_per_second = 0;
   std::optional<int64_t> eta_seconds;
   std::optional<int64_t> last_checkpoint_step;

@@ -37,23 +37,35 @@ struct Error {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}              // NOLINT(google-explicit-constructor)
-  Result(Error error) : state_(std::move(error)) {}          // NOLINT(google-explicit-constructor)
+  Result(T value) : state_(std::move(value)) {}      // NOLINT(google-explicit-constructor)
+  Result(Error error) : state_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
   bool has_value() const { return std::holds_alternative<T>(state_); }
   explicit operator bool() const { return has_value(); }
 
   // Precondition: has_value().
-  T& value() & { assert(has_value()); return *std::get_if<T>(&state_); }
-  const T& value() const& { assert(has_value()); return *std::get_if<T>(&state_); }
-  T&& value() && { assert(has_value()); return std::move(*std::get_if<T>(&state_)); }
+  T& value() & {
+    assert(has_value());
+    return *std::get_if<T>(&state_);
+  }
+  const T& value() const& {
+    assert(has_value());
+    return *std::get_if<T>(&state_);
+  }
+  T&& value() && {
+    assert(has_value());
+    return std::move(*std::get_if<T>(&state_));
+  }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
 
   // Precondition: !has_value().
-  const Error& error() const { assert(!has_value()); return *std::get_if<Error>(&state_); }
+  const Error& error() const {
+    assert(!has_value());
+    return *std::get_if<Error>(&state_);
+  }
 
  private:
   std::variant<T, Error> state_;
@@ -67,7 +79,10 @@ class [[nodiscard]] Result<void> {
 
   bool has_value() const { return !error_.has_value(); }
   explicit operator bool() const { return has_value(); }
-  const Error& error() const { assert(!has_value()); return *error_; }
+  const Error& error() const {
+    assert(!has_value());
+    return *error_;
+  }
 
  private:
   std::optional<Error> error_;
@@ -88,7 +103,7 @@ class [[nodiscard]] Result<void> {
 // Declares or assigns `lhs` from the value of `expr` (a Result), or returns its error.
 #define ASSIGN_OR_RETURN(lhs, expr) \
   ASSIGN_OR_RETURN_IMPL(LOCKSTEP_CONCAT(lockstep_result_, __LINE__), lhs, expr)
-#define ASSIGN_OR_RETURN_IMPL(result, lhs, expr) \
-  auto result = (expr);                          \
+#define ASSIGN_OR_RETURN_IMPL(result, lhs, expr)  \
+  auto result = (expr);                           \
   if (!result.has_value()) return result.error(); \
   lhs = std::move(result).value()

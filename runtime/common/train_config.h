@@ -5,8 +5,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 
 #include "runtime/common/problem.h"
 #include "runtime/common/result.h"
@@ -86,17 +87,42 @@ struct TrainConfig {
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   CheckpointConfig checkpoint;
+  bool export_at_end = true;
   int64_t log_every_steps = 10;
   CommunicationConfig communication;
   int64_t seed = 42;
 };
 
-// What is wrong with `train` (a `spec.train` after defaulting) beyond types and bounds: relations
-// between fields and with the rank count. Paths start at `prefix` (e.g. "spec.train").
+// A `spec.train` in which nothing is left to decide.
+struct ResolvedTrain {
+  nlohmann::json train;
+  std::vector<std::string> notes;  // what was decided, for people: "warmupSteps = 3 (...)"
+};
+
+// Decides what follows from other fields: the third of globalBatchSize, microBatchSize and
+// accumulationSteps, num_key_value_heads, head_dim, warmupSteps. The result names globalBatchSize
+// and microBatchSize only, so it does not depend on `ranks` unless accumulationSteps was given.
+// What cannot be decided is left as found, for check_train(). Idempotent; never throws.
+//   train: after check_and_default(train_fields(), ...).
+ResolvedTrain resolve_train(const nlohmann::json& train, int64_t ranks);
+
+// Relations between fields of `train` (before or after resolve_train()) and with the rank count.
+// Skips relations whose fields are missing or of a wrong type, and those of the batch if `ranks` is
+// no rank count. Paths start at `prefix`.
+Problems check_train_relations(const nlohmann::json& train, int64_t ranks,
+                               const std::string& prefix);
+
+// All that is wrong with `train`: unknown fields, types, bounds and relations. Paths start at
+// `prefix` (e.g. "spec.train"). Never throws, whatever `train` is.
 Problems check_train(const nlohmann::json& train, int64_t ranks, const std::string& prefix);
 
-// Decodes a `spec.train` after defaulting that passed check_train().
+// Decodes a `spec.train` that passed check_train(). Missing defaults are filled in; batch must name
+// globalBatchSize (resolve_train() sees to that).
 TrainConfig decode_train(const nlohmann::json& train);
+
+// The rank counts, ascending, that divide the micro-batches of a step: all work, with the same
+// bits.
+std::vector<int64_t> rank_counts_for(int64_t num_micro_batches);
 
 // The job file that LOCKSTEP_JOB names: {"name", "ranks", "train"}.
 struct JobFile {
@@ -105,7 +131,7 @@ struct JobFile {
   TrainConfig train;
   std::string train_json;  // normalised text of `train`, for manifests and comparisons
 };
-// Errors are kInvalidArgument with field path and line, or kNotFound.
+// Errors are kInvalidArgument with field path and line (one problem a line), or kNotFound.
 Result<JobFile> load_job_file(const std::string& path);
 
 }  // namespace lockstep::common

@@ -9,17 +9,30 @@
 
 namespace lockstep::common {
 
+// LOCKSTEP_OUTPUT_MODE: what to do with an output folder that already holds something.
+enum class OutputMode {
+  kAuto,  // "auto": an unfinished run resumes as checkpoint.resume says; a finished one is refused
+          // by attempt 0, and is a success for later attempts
+  kResume,     // "resume": go on from the newest checkpoint, also of a finished run
+  kOverwrite,  // "overwrite": attempt 0 starts afresh; later attempts resume
+};
+
 struct WorkerEnv {
-  int rank = 0;                  // RANK
-  int world_size = 1;            // WORLD_SIZE
-  int local_rank = 0;            // LOCAL_RANK
-  int local_world_size = 1;      // LOCAL_WORLD_SIZE
-  std::string master_addr;       // MASTER_ADDR
-  int master_port = 0;           // MASTER_PORT
-  std::string job_path;          // LOCKSTEP_JOB: path of the job's JSON
-  int attempt = 0;               // LOCKSTEP_ATTEMPT
-  std::string output;            // LOCKSTEP_OUTPUT
-  int metrics_port = 9400;       // LOCKSTEP_METRICS_PORT; 0 = any free port
+  int rank = 0;                                // RANK
+  int world_size = 1;                          // WORLD_SIZE
+  int local_rank = 0;                          // LOCAL_RANK
+  int local_world_size = 1;                    // LOCAL_WORLD_SIZE
+  std::string master_addr;                     // MASTER_ADDR
+  int master_port = 0;                         // MASTER_PORT
+  std::string job_path;                        // LOCKSTEP_JOB: path of the job's JSON
+  int attempt = 0;                             // LOCKSTEP_ATTEMPT
+  std::string output;                          // LOCKSTEP_OUTPUT
+  OutputMode output_mode = OutputMode::kAuto;  // LOCKSTEP_OUTPUT_MODE
+  std::string metrics_address;  // LOCKSTEP_METRICS_ADDRESS to listen on, default 0.0.0.0
+  int metrics_port = 9400;      // LOCKSTEP_METRICS_PORT; 0 = any free port
+  // LOCKSTEP_LISTEN_ADDRESS: where this rank's servers (HTTP, rendezvous) listen; all addresses
+  // unless set. A laptop's ranks listen on loopback only.
+  std::string listen_address = "0.0.0.0";
   std::string termination_path;  // LOCKSTEP_TERMINATION_MESSAGE, default /dev/termination-log
 };
 

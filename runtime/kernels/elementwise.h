@@ -12,19 +12,20 @@ namespace lockstep::runtime {
 //   x, y: [R, C]; weight: [C]; rstd: [R] written for backward.
 void rms_norm_forward(int64_t rows, int64_t channels, float eps, const float* x,
                       const float* weight, float* y, float* rstd);
-// dx = residual + gradient through the norm (residual may be null, and may alias dx);
-// d_weight: [C] is written. scratch: [C].
+// Gradient of rms_norm_forward, plus `residual` (null for none).
+//   x, dy, residual, dx: [R, C]; dx may alias dy or residual. d_weight: [C]; written.
 void rms_norm_backward(int64_t rows, int64_t channels, const float* x, const float* weight,
                        const float* rstd, const float* dy, const float* residual, float* dx,
                        float* d_weight);
 
 // Rotary embedding of Hugging Face Llama ("rotate half") in place on the first `num_heads` heads of
-// each row. table: [T, D] = cos (D/2 values) then sin (D/2 values) per position.
+// each row; backward turns the other way. table: [T, D] = cos (D/2 values) then sin (D/2 values)
+// per position, of angles rounded to fp32 as Transformers rounds them.
 struct RotaryShape {
   int64_t batch = 0, seq = 0;
-  int64_t num_heads = 0;   // heads rotated, from the start of the row (query and key heads)
+  int64_t num_heads = 0;  // heads rotated, from the start of the row (query and key heads)
   int64_t head_dim = 0;
-  int64_t row_elems = 0;   // distance of rows
+  int64_t row_elems = 0;  // distance of rows
 };
 void rotary_table(int64_t seq, int64_t head_dim, double theta, float* table);
 void rotary_forward(const RotaryShape& shape, const float* table, float* rows);
@@ -37,7 +38,8 @@ void swiglu_forward(int64_t rows, int64_t ff, const float* gate_up, float* out);
 void swiglu_backward(int64_t rows, int64_t ff, const float* gate_up, const float* d_out,
                      float* d_gate_up, float* act);
 
-// Token rows of `table` [V, C] to y [R, C]; and the sum of dy rows into d_table [V, C] (zeroed first).
+// Token rows of `table` [V, C] to y [R, C]; and the sum of dy rows into d_table [V, C] (zeroed
+// first).
 void embedding_forward(int64_t rows, int64_t channels, const int32_t* tokens, const float* table,
                        float* y);
 void embedding_backward(int64_t rows, int64_t channels, int64_t vocab, const int32_t* tokens,
@@ -45,25 +47,32 @@ void embedding_backward(int64_t rows, int64_t channels, int64_t vocab, const int
 
 // Sum (not mean) of the cross-entropy over rows whose label is not negative; logits [R, V] are
 // replaced by their gradient times `scale`. Rows with a negative label get zero gradient.
-double cross_entropy(int64_t rows, int64_t vocab, const int32_t* labels, float scale, float* logits);
+double cross_entropy(int64_t rows, int64_t vocab, const int32_t* labels, float scale,
+                     float* logits);
 
 // y += x over n elements.
 void add_in_place(int64_t n, const float* x, float* y);
 
 // AdamW with decoupled decay, PyTorch's arithmetic order (source: torch.optim.AdamW).
+// Doubles, because 1 - beta2 taken in fp32 is off by 1e-5; each derived factor is rounded once.
 struct AdamWStep {
-  float lr = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0;
-  float bias_correction1 = 1, bias_correction2 = 1;  // 1 - beta^t
-  float gradient_scale = 1;                          // clip factor
+  double lr = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0;
+  double bias_correction1 = 1, bias_correction2 = 1;  // 1 - beta^t
+  double gradient_scale = 1;                          // clip factor
 };
 // weight, m, v: [n], updated in place; gradient: [n].
-void adamw(const AdamWStep& step, int64_t n, const float* gradient, float* weight, float* m, float* v);
+void adamw(const AdamWStep& step, int64_t n, const float* gradient, float* weight, float* m,
+           float* v);
 
-// Sums of squares in fp64 of consecutive chunks of kNormChunkElems elements (the last may be short).
+// Sums of squares in fp64 of consecutive chunks of kNormChunkElems elements (the last may be
+// short).
 inline constexpr int64_t kNormChunkElems = 1024;
 void sum_squares_chunks(int64_t n, const float* x, double* chunk_sums);
 
-// The instruction set chosen at start: "avx512", "avx2" or "plain".
+// The instruction set in use: "avx512", "avx2" or "plain". It is the best that the processor has,
+// or the one that the environment variable LOCKSTEP_ISA names; decided at the first call of a
+// kernel. Throws std::runtime_error (as every kernel does) if LOCKSTEP_ISA names one that is not
+// there.
 const char* kernel_isa();
 
 }  // namespace lockstep::runtime

@@ -23,8 +23,10 @@ struct ConstMatrix {
 // C = A B + beta C.
 //   a: [m, k] after transposition, b: [k, n] after transposition; not overlapping c.
 //   c: [m, n] with row distance c_leading; read only if beta != 0; written.
-// The bits of a row of C depend on (shape, transposes), never on addresses or on the world size.
-// Throws std::runtime_error if the library refuses the call.
+// The bits of C depend on its operands, shape, transposes and leading distances and on the kind of
+// processor (not on LOCKSTEP_ISA), never on addresses or on the number of threads or ranks.
+// Throws std::runtime_error naming the shape if the library refuses the call; C is then
+// unspecified.
 void gemm(const GemmShape& shape, ConstMatrix a, ConstMatrix b, float beta, float* c,
           int64_t c_leading);
 

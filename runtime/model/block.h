@@ -26,21 +26,25 @@ struct BlockBuffers {
   const float* x = nullptr;   // [rows, in_channels] input (null for the embedding)
   float* y = nullptr;         // [rows, out_channels] output of forward (null for the head)
   const float* dy = nullptr;  // gradient of y (null for the head)
-  float* dx = nullptr;        // gradient of x, written by backward (null for the embedding); may alias dy
-  float* saved = nullptr;     // [saved_elems] filled by forward, read by backward
-  float* scratch = nullptr;   // [scratch_elems] contents do not survive the call
+  float* dx = nullptr;  // gradient of x, written by backward (null for the embedding); may alias dy
+  float* saved = nullptr;    // [saved_elems] filled by forward, used up by backward
+  float* scratch = nullptr;  // [scratch_elems] contents do not survive the call
 };
 
 class Block {
  public:
   virtual ~Block() = default;
   virtual const Unit& unit() const = 0;
+  // Floats of `saved` and `scratch` for a micro-batch of `shape`; never less for a larger shape.
   virtual int64_t saved_elems(const BatchShape& shape) const = 0;
   virtual int64_t scratch_elems(const BatchShape& shape) const = 0;
-  // params: [unit().num_elems].
+  // Runs the block.
+  //   params: [unit().num_elems].
+  // Throws std::out_of_range on a token or label beyond the vocabulary.
   virtual void forward(const BatchShape& shape, const float* params, MicroBatchIo& io,
                        const BlockBuffers& buffers) const = 0;
-  // gradients: [unit().num_elems]; every element is written, nothing is accumulated.
+  // Gradient of forward(), whose `x` and `saved` are given again.
+  //   gradients: [unit().num_elems]; every element is written, nothing is accumulated.
   virtual void backward(const BatchShape& shape, const float* params, const MicroBatchIo& io,
                         const BlockBuffers& buffers, float* gradients) const = 0;
 };

@@ -11,10 +11,13 @@
 
 namespace lockstep::runtime {
 
-// Keeps the blocks of a model and the activations of the micro-batch in flight. The caller walks the
-// blocks: forward 0..num_blocks-1, then backward num_blocks-1..0, each with that block's parameters.
+// Keeps the blocks of a model and the activations of the micro-batch in flight. The caller walks
+// the blocks: forward 0..num_blocks-1, then backward num_blocks-1..0, each with that block's
+// parameters.
 class Decoder {
  public:
+  // Allocates all buffers. Throws std::invalid_argument if the config cannot be a decoder (sizes
+  // that are not positive, heads that do not divide) or `shape` is empty; std::bad_alloc.
   Decoder(const common::ModelConfig& config, const BatchShape& shape);
   ~Decoder();
 
@@ -23,12 +26,15 @@ class Decoder {
   int64_t num_parameters() const;
 
   // Runs one block on the micro-batch; block 0 reads io.tokens, the last one writes io.loss_sum.
+  // Throws std::out_of_range on a token or label beyond the vocabulary.
   void forward_block(int64_t block, const float* params, MicroBatchIo& io);
-  // Runs one block's backward; `gradients` gets every element of the unit written.
+  // Runs one block's backward; `gradients` gets every element of the unit written. Once per
+  // forward.
   void backward_block(int64_t block, const float* params, const MicroBatchIo& io, float* gradients);
 
-  // Logits of the last position of `tokens` (at most shape.seq): [vocab]. For generation; params of
-  // all blocks must be given. Overwrites the activations.
+  // Logits of the last position of `tokens` (1 to shape.seq of them): [vocab]. For generation;
+  // params of all blocks must be given. Overwrites the activations. Throws std::invalid_argument on
+  // a wrong number of tokens or of params, std::out_of_range on a token beyond the vocabulary.
   std::vector<float> next_token_logits(std::span<const int32_t> tokens,
                                        std::span<const float* const> params);
 
@@ -37,13 +43,16 @@ class Decoder {
 
  private:
   struct Buffers;
-  std::vector<std::unique_ptr<Block>> blocks_;
+  BlockBuffers buffers_of(int64_t block) const;
+
+  common::ModelConfig config_;
   BatchShape shape_;
   std::unique_ptr<Buffers> buffers_;
+  std::vector<std::unique_ptr<Block>> blocks_;  // layers read the rotary table in *buffers_
 };
 
-// Writes elements [begin_elem, begin_elem + out.size()) of a unit's initial weights. Counter-based on
-// (seed, tensor name, element): the same element has the same bits however the unit is sliced.
+// Writes elements [begin_elem, begin_elem + out.size()) of a unit's initial weights. Counter-based
+// on (seed, tensor name, element): the same element has the same bits however the unit is sliced.
 void initial_weights(const Unit& unit, uint64_t seed, double initializer_range, int64_t begin_elem,
                      std::span<float> out);
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/common/train_config.h"
+
 namespace lockstep::runtime {
 
 enum class Init { kNormal, kOnes };  // normal with the config's initializer_range; norms are ones
@@ -22,5 +24,18 @@ struct Unit {
   std::vector<UnitTensor> tensors;  // contiguous, in order
   int64_t num_elems = 0;
 };
+
+// The token embedding: [vocab, hidden].
+Unit embedding_unit(const common::ModelConfig& config);
+
+// Decoder layer `index`. The rows of q, k, v and those of gate, up follow one another, so that each
+// group is one weight matrix of a single product.
+Unit layer_unit(const common::ModelConfig& config, int64_t index);
+
+// The final norm and lm_head.
+Unit head_unit(const common::ModelConfig& config);
+
+// All units in block order: embedding, layers, head.
+std::vector<Unit> model_units(const common::ModelConfig& config);
 
 }  // namespace lockstep::runtime

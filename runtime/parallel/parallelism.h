@@ -1,23 +1,15 @@
-// The one seam between training and its data-parallel strategies (design 7.1 - 7.3). A strategy owns
-// parameters, gradients and optimizer state of this rank, and knows which micro-batches are its own.
+// The one seam between training and its data-parallel strategies (design 7.1 - 7.3). A strategy
+// owns parameters, gradients and optimizer state of this rank, and knows which micro-batches are
+// its own.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-namespace lockstep::runtime {
+#include "runtime/optim/param_shard.h"
 
-// A slice of one unit: fp32 master weights, final gradient and AdamW moments. begin_elem is a multiple
-// of kNormChunkElems; slices may be empty; padding is never part of a span.
-struct ParamShard {
-  int64_t unit = 0;
-  int64_t begin_elem = 0;  // in the unit; end = begin_elem + weights.size()
-  std::span<float> weights;
-  std::span<float> gradient;
-  std::span<float> moment1;
-  std::span<float> moment2;
-};
+namespace lockstep::runtime {
 
 class Parallelism {
  public:
@@ -26,8 +18,8 @@ class Parallelism {
   // Indices into the global batch's micro-batches, in the order in which this rank computes them.
   virtual const std::vector<int64_t>& micro_batches() const = 0;
 
-  // Full parameters of a unit, valid until reshard(unit). `next` is the unit needed after it (-1: none),
-  // whose gathering starts now. Blocks until `unit` is there.
+  // Full parameters of a unit, valid until reshard(unit). `next` is the unit needed after it (-1:
+  // none), whose gathering starts now. Blocks until `unit` is there.
   virtual const float* unshard(int64_t unit, int64_t next) = 0;
   virtual void reshard(int64_t unit) = 0;
 
@@ -44,8 +36,8 @@ class Parallelism {
   // units under ddp, slices under zero3. Stable for the life of the object.
   virtual std::span<const ParamShard> shards() const = 0;
 
-  // This rank's disjoint share of the same storage (the shares of all ranks tile the model), for norms,
-  // checkpoints and export.
+  // This rank's disjoint share of the same storage (the shares of all ranks tile the model), for
+  // norms, checkpoints and export.
   virtual std::span<const ParamShard> owned() const = 0;
 };
 

@@ -53,6 +53,10 @@ if(WITH_TORCH)
     "${_torch}/include" "${_torch}/include/torch/csrc/api/include")
   target_compile_definitions(dep::torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO USE_RPC USE_TENSORPIPE)
   target_link_libraries(dep::torch INTERFACE torchwheel::torch_cpu torchwheel::c10)
+  # torch_cpu holds a newer oneDNN. About 70 weak C++ symbols exist in both, the first library loaded
+  # wins, and the older oneDNN fails with the newer's ("unimplemented"): libdnnl must come first, so it
+  # is an option, which stands before all libraries.
+  target_link_options(dep::torch INTERFACE "LINKER:--push-state,--no-as-needed" "${dnnl_LIBRARY}" "LINKER:--pop-state")
   target_link_options(dep::torch INTERFACE
     "LINKER:-rpath-link,${LOCKSTEP_PYTHON_SITE}/nvidia/cu13/lib"
     "LINKER:-rpath,${_torch}/lib" "LINKER:-rpath,${LOCKSTEP_PYTHON_SITE}/nvidia/cu13/lib")

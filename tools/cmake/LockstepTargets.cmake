@@ -29,6 +29,9 @@ function(lockstep_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE lockstep_options ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
   if(NOT ARG_NO_PCH)
+    # The header was precompiled with -fPIC; an executable's -fPIE would not match it.
+    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${name} PRIVATE -fPIC)
     target_precompile_headers(${name} REUSE_FROM lockstep_pch)
   endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST

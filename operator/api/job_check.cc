@@ -1,0 +1,152 @@
+#include "operator/api/job_check.h"
+
+#include <algorithm>
+#include <regex>
+#include <set>
+
+#include "operator/api/job_fields.h"
+#include "runtime/common/suggest.h"
+#include "runtime/common/train_config.h"
+
+namespace lockstep::api {
+namespace {
+
+using common::Problem;
+using common::Problems;
+using nlohmann::json;
+
+// The member `key` if it is there and not null.
+const json* find(const json& object, const char* key) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+std::string text(const json& object, const char* key) {
+  const json* value = find(object, key);
+  return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
+}
+
+void check_program(const json& spec, Problems& problems) {
+  const bool has_train = find(spec, "train") != nullptr;
+  const bool has_command = find(spec, "command") != nullptr;
+  if (has_train && has_command) {
+    problems.push_back({.path = "spec.command",
+                        .message = "train and command exclude each other",
+                        .hint = "remove one of them"});
+  } else if (!has_train && !has_command) {
+    problems.push_back(
+        {.path = "spec.train", .message = "is required", .hint = "or give a command"});
+  }
+  if (find(spec, "args") != nullptr && !has_command) {
+    problems.push_back({.path = "spec.args", .message = "args need a command"});
+  }
+}
+
+void check_volume(const json& volume, const std::string& path, Problems& problems) {
+  if (!volume.is_object()) return;
+  const auto& names = volume_source_names();
+  const auto given = std::count_if(names.begin(), names.end(), [&](const std::string& name) {
+    return find(volume, name.c_str()) != nullptr;
+  });
+  if (given != 1) {
+    problems.push_back({.path = path,
+                        .message = "must have exactly one of " + common::join(names) + ", found " +
+                                   std::to_string(given)});
+  }
+}
+
+void check_mounts(const json& inputs, Problems& problems) {
+  std::set<std::string> seen = {"/output"};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::string path = common::item_path("spec.inputs", i);
+    check_volume(inputs[i], path, problems);
+    const std::string mount = text(inputs[i], "mountPath");
+    if (!mount.empty() && !seen.insert(mount).second) {
+      problems.push_back({.path = path + ".mountPath",
+                          .message = mount + (mount == "/output" ? " is where output is mounted"
+                                                                 : " is mounted twice")});
+    }
+  }
+}
+
+void check_env(const json& env, Problems& problems) {
+  const auto& reserved = reserved_env_names();
+  for (size_t i = 0; i < env.size(); ++i) {
+    const std::string name = text(env[i], "name");
+    if (std::find(reserved.begin(), reserved.end(), name) != reserved.end()) {
+      problems.push_back({.path = common::item_path("spec.env", i) + ".name",
+                          .message = name + " is set by the operator itself",
+                          .hint = "remove it"});
+    }
+  }
+}
+
+}  // namespace
+
+Problems check_name(const std::string& name) {
+  static const std::regex pattern(kNamePattern);
+  if (name.empty()) return {{.path = "metadata.name", .message = "is required"}};
+  if (name.size() > static_cast<size_t>(kMaxNameLength)) {
+    return {{.path = "metadata.name",
+             .message = "must have at most " + std::to_string(kMaxNameLength) +
+                        " characters, found " + std::to_string(name.size()),
+             .hint = "names of pods are made of it"}};
+  }
+  if (!std::regex_match(name, pattern)) {
+    return {{.path = "metadata.name",
+             .message = "must be lower-case letters, digits and '-', beginning with a letter, "
+                        "found \"" +
+                        name + "\""}};
+  }
+  return {};
+}
+
+Problems check_spec_relations(const json& spec) {
+  Problems problems;
+  if (!spec.is_object()) return problems;
+  check_program(spec, problems);
+  if (const json* inputs = find(spec, "inputs"); inputs != nullptr && inputs->is_array()) {
+    check_mounts(*inputs, problems);
+  }
+  if (const json* output = find(spec, "output")) check_volume(*output, "spec.output", problems);
+  if (const json* env = find(spec, "env"); env != nullptr && env->is_array()) {
+    check_env(*env, problems);
+  }
+  const json* ranks = find(spec, "ranks");
+  const bool known_ranks = ranks != nullptr && ranks->is_number_integer();
+  if (const json* train = find(spec, "train")) {
+    const int64_t count = known_ranks ? ranks->get<int64_t>() : 0;  // 0: leaves out the batch
+    for (Problem& problem : common::check_train_relations(*train, count, "spec.train")) {
+      problems.push_back(std::move(problem));
+    }
+  }
+  return problems;
+}
+
+Problems check_job(const TrainingJob& job) {
+  const TrainingJobSpec& spec = job.spec;
+  Problems problems = check_name(job.meta.name);
+  if (spec.ranks < 1 || spec.ranks > kMaxRanks) {
+    problems.push_back({.path = "spec.ranks",
+                        .message = std::string("must be from 1 to ")
+                                       .append(std::to_string(kMaxRanks))
+                                       .append(", found ")
+                                       .append(std::to_string(spec.ranks))});
+  }
+  json relations = {{"inputs", spec.inputs}, {"output", spec.output}, {"env", json::array()}};
+  for (const auto& [name, value] : spec.env) relations["env"].push_back({{"name", name}});
+  if (!spec.command.empty()) relations["command"] = spec.command;
+  if (!spec.args.empty()) relations["args"] = spec.args;
+  // A placeholder: check_train() below says more than the relations alone.
+  if (!spec.train.is_null()) relations["train"] = json::object();
+  for (Problem& problem : check_spec_relations(relations)) problems.push_back(std::move(problem));
+  if (!spec.train.is_null()) {
+    for (Problem& problem : common::check_train(spec.train, spec.ranks, "spec.train")) {
+      problems.push_back(std::move(problem));
+    }
+  }
+  return problems;
+}
+
+}  // namespace lockstep::api

@@ -1,0 +1,245 @@
+#include "operator/api/job_fields.h"
+
+#include "runtime/common/suggest.h"
+#include "runtime/common/train_fields.h"
+
+namespace lockstep::api {
+namespace {
+
+using common::CelRule;
+using common::Field;
+using common::FieldType;
+using nlohmann::json;
+
+constexpr const char* kLabelPattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+constexpr const char* kEnvNamePattern = "^[A-Za-z_][A-Za-z0-9_]*$";
+
+Field text(std::string name, int64_t max_length, std::string doc) {
+  return {.name = std::move(name), .doc = std::move(doc), .max_length = max_length};
+}
+
+Field required_text(std::string name, int64_t max_length, std::string doc) {
+  Field field = text(std::move(name), max_length, std::move(doc));
+  field.required = true;
+  field.min_length = 1;
+  return field;
+}
+
+Field absolute_path(std::string name, std::string doc) {
+  Field field = required_text(std::move(name), 1024, std::move(doc));
+  field.pattern = "^/";
+  field.pattern_hint = "an absolute path";
+  return field;
+}
+
+Field plain(std::string name, FieldType type, std::string doc) {
+  return {.name = std::move(name), .type = type, .doc = std::move(doc)};
+}
+
+Field object(std::string name, std::string doc, std::vector<Field> children) {
+  return {.name = std::move(name),
+          .type = FieldType::kObject,
+          .doc = std::move(doc),
+          .children = std::move(children)};
+}
+
+Field list(std::string name, std::string doc, int64_t max_items, Field element) {
+  return {.name = std::move(name),
+          .type = FieldType::kList,
+          .doc = std::move(doc),
+          .max_items = max_items,
+          .element = {std::move(element)}};
+}
+
+Field quantities(std::string name, std::string doc) {
+  return {.name = std::move(name),
+          .type = FieldType::kMap,
+          .doc = std::move(doc),
+          .max_items = 32,
+          .element = {plain("", FieldType::kQuantity, "")}};
+}
+
+std::vector<Field> volume_sources() {
+  Field host_path_type = text("type", 32, "What must exist at the path, as in a pod.");
+  host_path_type.choices = {"", "Directory", "DirectoryOrCreate", "File", "FileOrCreate"};
+  Field medium = text("medium", 32, "Memory, or the node's own medium if empty.");
+  medium.choices = {"", "Memory"};
+  return {
+      object("persistentVolumeClaim", "A claim of the job's namespace.",
+             {required_text("claimName", 253, "Name of the claim."),
+              plain("readOnly", FieldType::kBoolean, "Whether to mount it read-only.")}),
+      object("hostPath", "A path of the node.",
+             {absolute_path("path", "Path on the node."), host_path_type}),
+      object("configMap", "A ConfigMap of the job's namespace.",
+             {required_text("name", 253, "Name of the ConfigMap.")}),
+      object("nfs", "An NFS export.",
+             {required_text("server", 253, "Host of the server."),
+              absolute_path("path", "Exported path."),
+              plain("readOnly", FieldType::kBoolean, "Whether to mount it read-only.")}),
+      object("emptyDir", "A folder that is gone with its pod.",
+             {medium, plain("sizeLimit", FieldType::kQuantity, "Largest size.")}),
+  };
+}
+
+CelRule one_volume_source() {
+  std::vector<std::string> terms;
+  for (const std::string& name : volume_source_names()) {
+    terms.push_back("(has(self." + name + ") ? 1 : 0)");
+  }
+  return {common::join(terms, " + ") + " == 1",
+          "give exactly one of " + common::join(volume_source_names()), ""};
+}
+
+Field inputs() {
+  Field name = required_text("name", 63, "Name of the volume.");
+  name.pattern = kLabelPattern;
+  name.pattern_hint = "lower-case letters, digits and '-'";
+  Field item = object("", "A volume and where it is mounted.",
+                      {name, absolute_path("mountPath", "Where containers see it.")});
+  for (Field& source : volume_sources()) item.children.push_back(std::move(source));
+  item.rules = {one_volume_source()};
+  Field field = list("inputs", "Volumes that the job reads.", 16, item);
+  field.list_key = "name";
+  field.rules = {
+      {"self.all(a, a.mountPath != '/output' && self.exists_one(b, b.mountPath == a.mountPath))",
+       "mount paths must differ from each other and from /output", ""}};
+  return field;
+}
+
+Field output() {
+  Field field = object("output", "Volume for checkpoints, metrics and the model, at /output.",
+                       volume_sources());
+  field.rules = {one_volume_source()};
+  return field;
+}
+
+Field environment() {
+  Field name = required_text("name", 128, "Name of the variable.");
+  name.pattern = kEnvNamePattern;
+  name.pattern_hint = "letters, digits and '_'";
+  Field item = object("", "One variable.", {name, text("value", 4096, "Its value.")});
+  item.planned = {"valueFrom"};
+  Field field = list("env", "Environment variables of every rank.", 128, item);
+  field.list_key = "name";
+  std::vector<std::string> reserved;
+  for (const std::string& word : reserved_env_names()) reserved.push_back("'" + word + "'");
+  field.rules = {{"self.all(e, !(e.name in [" + common::join(reserved) + "]))",
+                  "the operator sets these variables itself", ""}};
+  return field;
+}
+
+// While a job is not suspended, only `suspend` and `ranks` may change.
+CelRule immutable(const std::string& name) {
+  const std::string self = "self." + name;
+  const std::string old = "oldSelf." + name;
+  return {"oldSelf.suspend || (has(" + self + ") == has(" + old + ") && (!has(" + self + ") || " +
+              self + " == " + old + "))",
+          name + " can only change while the job is suspended", "." + name};
+}
+
+std::vector<CelRule> spec_rules(const std::vector<Field>& children) {
+  std::vector<CelRule> rules = {
+      {"has(self.train) != has(self.command)", "give exactly one of train and command", ""},
+      {"!has(self.args) || has(self.command)", "args need a command", ".args"},
+      {"!has(self.train) || !has(self.train.batch.globalBatchSize) || "
+       "self.train.batch.globalBatchSize % (self.ranks * "
+       "(has(self.train.batch.microBatchSize) ? self.train.batch.microBatchSize : 1) * "
+       "(has(self.train.batch.accumulationSteps) ? self.train.batch.accumulationSteps : 1)) == 0",
+       "the micro-batches (globalBatchSize / microBatchSize) must be divisible by ranks",
+       ".train.batch.globalBatchSize"},
+      {"!has(self.train) || !has(self.train.batch.globalBatchSize) || "
+       "!has(self.train.batch.microBatchSize) || !has(self.train.batch.accumulationSteps) || "
+       "self.train.batch.globalBatchSize == self.train.batch.microBatchSize * "
+       "self.train.batch.accumulationSteps * self.ranks",
+       "globalBatchSize must be microBatchSize * accumulationSteps * ranks",
+       ".train.batch.accumulationSteps"},
+      {"self.ranks == oldSelf.ranks || !has(self.train) || "
+       "!has(self.train.batch.accumulationSteps)",
+       "ranks cannot change while train.batch.accumulationSteps is given: the batch would change; "
+       "give globalBatchSize and microBatchSize",
+       ".ranks"},
+  };
+  for (const Field& child : children) {
+    if (child.name != "suspend" && child.name != "ranks") rules.push_back(immutable(child.name));
+  }
+  return rules;
+}
+
+std::vector<Field> spec_children() {
+  Field pull_secrets = list("imagePullSecrets", "Secrets for pulling the image.", 16,
+                            object("", "A Secret.", {required_text("name", 253, "Its name.")}));
+  Field command =
+      list("command", "A program of your own in place of train.", 64, text("", 4096, ""));
+  command.min_items = 1;
+  Field max_restarts = plain("maxRestarts", FieldType::kInteger, "Restarts before the job fails.");
+  max_restarts.default_value = 3;
+  max_restarts.minimum = 0;
+  max_restarts.maximum = 1000000;
+  Field policy = object("failurePolicy", "What happens when a rank fails.", {max_restarts});
+  policy.default_value = json::object();
+  policy.planned = {"stallTimeoutSeconds", "rules"};
+  Field suspend = plain("suspend", FieldType::kBoolean, "true: checkpoint and stop all ranks.");
+  suspend.default_value = false;
+  Field clean = text("cleanPodPolicy", 16, "Which pods are deleted when the job ends.");
+  clean.choices = {"Running", "All", "None"};
+  clean.default_value = "Running";
+  Field ranks = plain("ranks", FieldType::kInteger, "World size: one pod per rank.");
+  ranks.required = true;
+  ranks.minimum = 1;
+  ranks.maximum = static_cast<double>(kMaxRanks);
+  return {
+      ranks,
+      text("image", 512, "Image of the ranks; the operator's runtime image unless given."),
+      pull_secrets,
+      command,
+      list("args", "Arguments of command.", 256, text("", 4096, "")),
+      environment(),
+      object("resources", "Resources of a rank.",
+             {quantities("limits", "As in a container."),
+              quantities("requests", "As in a container.")}),
+      inputs(),
+      output(),
+      common::train_fields(),
+      policy,
+      suspend,
+      clean,
+  };
+}
+
+}  // namespace
+
+const Field& spec_fields() {
+  static const Field field = [] {
+    Field spec = object("spec", "What to run.", spec_children());
+    spec.required = true;
+    spec.planned = {"ranksPerPod", "activeDeadlineSeconds", "ttlSecondsAfterFinished", "template"};
+    spec.rules = spec_rules(spec.children);
+    return spec;
+  }();
+  return field;
+}
+
+const std::vector<std::string>& volume_source_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> result;
+    for (const Field& source : volume_sources()) result.push_back(source.name);
+    return result;
+  }();
+  return names;
+}
+
+const std::vector<std::string>& reserved_env_names() {
+  static const std::vector<std::string> names = {"RANK",
+                                                 "WORLD_SIZE",
+                                                 "LOCAL_RANK",
+                                                 "LOCAL_WORLD_SIZE",
+                                                 "MASTER_ADDR",
+                                                 "MASTER_PORT",
+                                                 "LOCKSTEP_JOB",
+                                                 "LOCKSTEP_ATTEMPT",
+                                                 "LOCKSTEP_OUTPUT",
+                                                 "LOCKSTEP_METRICS_PORT"};
+  return names;
+}
+
+}  // namespace lockstep::api

@@ -1,0 +1,86 @@
+#include "operator/api/job_fields.h"
+
+namespace lockstep::api {
+namespace {
+
+using common::Field;
+using common::FieldType;
+
+Field count(std::string name, std::string doc) {
+  return {.name = std::move(name), .type = FieldType::kInteger, .doc = std::move(doc)};
+}
+
+Field word(std::string name, std::string doc) {
+  return {.name = std::move(name), .doc = std::move(doc), .max_length = kMaxStatusWord};
+}
+
+Field message(std::string name, std::string doc) {
+  return {.name = std::move(name), .doc = std::move(doc), .max_length = kMaxStatusMessage};
+}
+
+Field object(std::string name, std::string doc, std::vector<Field> children) {
+  return {.name = std::move(name),
+          .type = FieldType::kObject,
+          .doc = std::move(doc),
+          .children = std::move(children)};
+}
+
+Field conditions() {
+  Field type = word("type", "Accepted, Scheduled, Running, Suspended, Succeeded or Failed.");
+  type.required = true;
+  Field status = word("status", "Whether the condition holds.");
+  status.required = true;
+  status.choices = {"True", "False", "Unknown"};
+  Field item = object(
+      "", "A Kubernetes condition.",
+      {type, status, word("reason", "Why, in one word."), message("message", "Why, for people."),
+       count("observedGeneration", "Generation of the spec that it speaks of."),
+       word("lastTransitionTime", "When status changed last.")});
+  return {.name = "conditions",
+          .type = FieldType::kList,
+          .doc = "The state of the job; the API for programs.",
+          .max_items = 16,
+          .element = {item},
+          .list_key = "type"};
+}
+
+std::vector<Field> status_children() {
+  return {
+      count("observedGeneration", "Generation of the spec that this status speaks of."),
+      word("state", "For display only; conditions are the API."),
+      count("attempt", "Number of the current gang of pods."),
+      count("restarts", "Restarts taken from failurePolicy.maxRestarts."),
+      word("restartNotBefore", "End of the current backoff."),
+      word("strategy", "Strategy in use."),
+      message("message", "What is going on, for people."),
+      word("selector", "Label selector of the job's pods."),
+      word("startTime", "When the first pods were created."),
+      word("completionTime", "When the job ended."),
+      conditions(),
+      object("ranks", "Ranks by state.",
+             {count("desired", "Ranks wanted."), count("pending", "Ranks not running yet."),
+              count("running", "Ranks running."), count("succeeded", "Ranks done."),
+              count("failed", "Ranks failed."), word("summary", "running/desired")}),
+      object("progress", "As rank 0 reported it.",
+             {count("step", "Last finished step."), count("totalSteps", "Steps to make."),
+              word("loss", "Loss of that step."), count("tokensPerSecond", "Over all ranks."),
+              count("etaSeconds", "Time to the end."), word("eta", "The same, for people."),
+              count("lastCheckpointStep", "Step of the newest checkpoint."),
+              word("summary", "step/totalSteps"), word("lastUpdateTime", "When it was reported.")}),
+      object("firstFailure", "The rank that failed first, of the last failed attempt.",
+             {count("attempt", "Attempt that failed."), count("rank", "Rank that failed first."),
+              word("node", "Node of its pod."), count("step", "Last finished step."),
+              count("exitCode", "Its exit code."), word("reason", "Name of the exit code."),
+              message("message", "What happened."), message("hint", "What to do."),
+              word("time", "When it happened.")}),
+  };
+}
+
+}  // namespace
+
+const Field& status_fields() {
+  static const Field field = object("status", "What the operator observed.", status_children());
+  return field;
+}
+
+}  // namespace lockstep::api

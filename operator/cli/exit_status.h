@@ -1,0 +1,12 @@
+// Exit statuses of `lockstep`. 0 only on success.
+#pragma once
+
+namespace lockstep::cli {
+
+inline constexpr int kOk = 0;
+inline constexpr int kFailed = 1;  // the job failed; the first failing rank's reason was printed
+inline constexpr int kUsage = 2;   // wrong command line
+inline constexpr int kInvalidFile = 3;  // the manifest has errors; all were printed
+inline constexpr int kSuspended = 130;  // stopped by Ctrl-C
+
+}  // namespace lockstep::cli

@@ -1,0 +1,89 @@
+#include "operator/cli/progress_view.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "operator/api/codec.h"
+
+namespace lockstep::cli {
+
+namespace {
+
+// Four digits after the point: the rest is in metrics.jsonl.
+std::string short_loss(const std::string& loss) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4f", std::strtod(loss.c_str(), nullptr));
+  return text;
+}
+
+std::string short_count(double value) {
+  char text[32];
+  if (value >= 1000) {
+    std::snprintf(text, sizeof text, "%.1fk", value / 1000);
+  } else {
+    std::snprintf(text, sizeof text, "%.0f", value);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string render_bar(const common::JobProgress& progress, int width) {
+  const double share = progress.total_steps > 0 ? static_cast<double>(progress.step) /
+                                                      static_cast<double>(progress.total_steps)
+                                                : 0;
+  std::string bar(static_cast<size_t>(width), '-');
+  std::fill_n(bar.begin(), std::clamp(static_cast<int>(share * width), 0, width), '#');
+  std::string text = "[" + bar + "]  " + std::to_string(progress.step) + "/" +
+                     std::to_string(progress.total_steps);
+  if (progress.step == 0) return text + "  " + progress.phase;
+  text += "  loss " + short_loss(progress.loss) + "  " + short_count(progress.tokens_per_second) +
+          " tok/s";
+  if (progress.eta_seconds) {
+    text += "  eta " + api::format_duration(std::chrono::seconds(*progress.eta_seconds));
+  }
+  return text;
+}
+
+std::string render_line(const common::JobProgress& progress) {
+  std::string text =
+      "step=" + std::to_string(progress.step) +
+      " total_steps=" + std::to_string(progress.total_steps) + " loss=" + progress.loss +
+      " tokens_per_second=" + std::to_string(static_cast<int64_t>(progress.tokens_per_second));
+  if (progress.eta_seconds) text += " eta_seconds=" + std::to_string(*progress.eta_seconds);
+  return text;
+}
+
+void ProgressView::show(const common::JobProgress& progress) {
+  if (terminal_) {
+    clear_bar();
+    out_ << render_bar(progress, 30) << std::flush;
+    bar_drawn_ = true;
+    return;
+  }
+  // Lines are kept, so only one per twentieth of the run.
+  const int64_t stride = std::max<int64_t>(1, progress.total_steps / 20);
+  const bool due = progress.step > 0 && (!last_step_ || progress.step >= *last_step_ + stride ||
+                                         progress.step < *last_step_);
+  if (!due) return;
+  last_step_ = progress.step;
+  out_ << render_line(progress) << "\n" << std::flush;
+}
+
+void ProgressView::show(const plan::Event& event) {
+  clear_bar();
+  out_ << (event.warning ? "warning: " : "") << event.reason << ": " << event.message << "\n"
+       << std::flush;
+}
+
+void ProgressView::finish() {
+  if (bar_drawn_) out_ << "\n" << std::flush;
+  bar_drawn_ = false;
+}
+
+void ProgressView::clear_bar() {
+  if (bar_drawn_) out_ << "\r\033[K";
+  bar_drawn_ = false;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,39 @@
+// What a person sees while a job runs: a progress bar on a terminal, key=value lines elsewhere.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <ostream>
+#include <string>
+
+#include "operator/plan/plan.h"
+#include "runtime/common/progress.h"
+
+namespace lockstep::cli {
+
+// "[#########---------------------]  30/100  loss 2.3147  41.2k tok/s  eta 1m32s", without a line
+// end.
+std::string render_bar(const common::JobProgress& progress, int width);
+// "step=30 total_steps=100 loss=2.3147 tokens_per_second=41200 eta_seconds=92"
+std::string render_line(const common::JobProgress& progress);
+
+class ProgressView {
+ public:
+  // `out` outlives the view; `terminal`: redraw one line in place.
+  ProgressView(std::ostream& out, bool terminal) : out_(out), terminal_(terminal) {}
+
+  void show(const common::JobProgress& progress);
+  void show(const plan::Event& event);
+  // Ends the line of the bar.
+  void finish();
+
+ private:
+  void clear_bar();
+
+  std::ostream& out_;
+  const bool terminal_;
+  bool bar_drawn_ = false;
+  std::optional<int64_t> last_step_;
+};
+
+}  // namespace lockstep::cli

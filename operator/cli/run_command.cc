@@ -1,0 +1,152 @@
+#include "operator/cli/run_command.h"
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "operator/api/crd.h"
+#include "operator/cli/exit_status.h"
+#include "operator/cli/progress_view.h"
+#include "operator/cli/run_summary.h"
+#include "operator/cli/runtime_program.h"
+#include "operator/local/executor.h"
+#include "operator/local/localize.h"
+#include "operator/plan/status.h"
+
+namespace lockstep::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+int signal_descriptor() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return signalfd(-1, &signals, SFD_CLOEXEC);
+}
+
+std::string read_text(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+std::string last_lines(const std::string& text, int count) {
+  size_t begin = text.size();
+  for (int i = 0; i <= count && begin != std::string::npos && begin > 0; ++i) {
+    begin = text.rfind('\n', begin - 1);
+  }
+  return begin == std::string::npos || begin == 0 ? text : text.substr(begin + 1);
+}
+
+void print_failure(const local::RunReport& report) {
+  std::cerr << "error: " << report.status.message << "\n";
+  if (report.status.first_failure && !report.status.first_failure->hint.empty()) {
+    std::cerr << "hint: " << report.status.first_failure->hint << "\n";
+  }
+  if (report.failed_log.empty()) return;
+  std::cerr << "last lines of " << report.failed_log << ":\n"
+            << last_lines(read_text(report.failed_log), 8);
+}
+
+void print_sample(const std::string& runtime, const std::string& model) {
+  if (!fs::exists(model)) return;
+  std::cout << "sample\n" << std::flush;
+  run_runtime(runtime, {"generate", "--model", model, "--prompt", "\n", "--tokens", "200",
+                        "--temperature", "0.7", "--seed", "1"});
+  std::cout << "\n";
+}
+
+int finish(const local::RunReport& report, const RunArguments& arguments, const std::string& output,
+           const std::string& runtime) {
+  switch (report.end) {
+    case local::RunEnd::kSucceeded:
+      break;
+    case local::RunEnd::kFailed:
+      print_failure(report);
+      return kFailed;
+    case local::RunEnd::kKilled:
+      std::cerr << "killed; steps after the last checkpoint are lost\n";
+      return kSuspended;
+    case local::RunEnd::kSuspended:
+      std::cerr << "suspended; go on with: lockstep run " << arguments.manifest.file << " --output "
+                << output << "\n";
+      return kSuspended;
+  }
+  const std::optional<RunSummary> summary =
+      summarize_metrics(read_text(fs::path(output) / "metrics.jsonl"));
+  if (summary) std::cout << render_summary(*summary, output);
+  print_sample(runtime, (fs::path(output) / "model").string());
+  return kOk;
+}
+
+int print_objects(const api::TrainingJob& job) {
+  api::TrainingJob planned = job;
+  planned.meta.ns = planned.meta.ns.empty() ? "default" : planned.meta.ns;
+  planned.meta.generation = 1;
+  const api::Time start{};
+  plan::Plan next = plan::plan(planned, {}, {"RUNTIME-IMAGE"}, start);
+  // The first plan only begins the attempt; the second one creates its objects.
+  for (int round = 0; round < 3 && next.actions.empty(); ++round) {
+    planned.status = next.status;
+    next = plan::plan(planned, {}, {"RUNTIME-IMAGE"}, start);
+  }
+  for (const plan::Action& action : next.actions) {
+    std::visit(
+        [](const auto& one) {
+          if constexpr (requires { one.body; }) std::cout << "---\n" << api::to_yaml(one.body);
+        },
+        action);
+  }
+  return kOk;
+}
+
+}  // namespace
+
+int run(const RunArguments& arguments) {
+  if (arguments.resume && arguments.overwrite) {
+    std::cerr << "error: --resume and --overwrite exclude each other\n";
+    return kUsage;
+  }
+  const std::optional<api::Manifest> manifest = load_and_report(arguments.manifest);
+  if (!manifest) return kInvalidFile;
+  if (arguments.dry_run) return print_objects(manifest->job);
+  for (const std::string& line : manifest->resolved) std::cerr << line << "\n";
+
+  const std::string output =
+      arguments.output.empty() ? local::default_output(manifest->job) : arguments.output;
+  const std::string runtime = find_runtime();
+  ProgressView view(std::cerr, isatty(STDERR_FILENO) == 1);
+  local::ExecutorOptions options;
+  options.processes.output = fs::absolute(output).lexically_normal().string();
+  options.processes.runtime_program = runtime;
+  if (arguments.resume) options.processes.output_mode = "resume";
+  if (arguments.overwrite) options.processes.output_mode = "overwrite";
+  options.signal_fd = signal_descriptor();
+  options.on_progress = [&view](const common::JobProgress& progress) { view.show(progress); };
+  options.on_event = [&view](const plan::Event& event) { view.show(event); };
+  const common::Result<local::RunReport> report = local::run_job(manifest->job, options);
+  view.finish();
+  if (!report) {
+    std::cerr << "error: " << report.error().message << " (" << report.error().hint << ")\n";
+    return kFailed;
+  }
+  return finish(*report, arguments, output, runtime);
+}
+
+int print_plan(const ManifestArguments& arguments) {
+  const std::optional<api::Manifest> manifest = load_and_report(arguments);
+  if (!manifest) return kInvalidFile;
+  for (const std::string& line : manifest->resolved) std::cout << "# " << line << "\n";
+  return print_objects(manifest->job);
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,16 @@
+// Finds and runs lockstep-runtime for verbs that touch tensors.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace lockstep::cli {
+
+// $LOCKSTEP_RUNTIME, else lockstep-runtime beside this executable, else the bare name (looked up in
+// PATH).
+std::string find_runtime();
+
+// Runs `runtime VERB ARGS...` with our standard streams; returns its exit status (127: not found).
+int run_runtime(const std::string& runtime, const std::vector<std::string>& arguments);
+
+}  // namespace lockstep::cli

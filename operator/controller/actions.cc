@@ -1,0 +1,227 @@
+#include "operator/controller/actions.h"
+
+#include <algorithm>
+#include <future>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "operator/api/codec.h"
+#include "operator/controller/projection.h"
+#include "operator/kube/object_key.h"
+
+namespace lockstep::control {
+
+using nlohmann::json;
+
+namespace {
+
+const kube::ResourceType kPods{"", "v1", "pods"};
+const kube::ResourceType kServices{"", "v1", "services"};
+const kube::ResourceType kConfigMaps{"", "v1", "configmaps"};
+const kube::ResourceType kEvents{"", "v1", "events"};
+const kube::ResourceType kJobs{api::kGroup, api::kVersion, api::kPlural};
+
+const kube::ResourceType& type_of(ChildKind kind) {
+  switch (kind) {
+    case ChildKind::kPod:
+      return kPods;
+    case ChildKind::kService:
+      return kServices;
+    case ChildKind::kConfigMap:
+      return kConfigMaps;
+  }
+  return kPods;
+}
+
+struct Child {
+  ChildKind kind;
+  std::string name;
+  const json* body = nullptr;
+};
+
+// What one creation came to.
+struct Created {
+  ChildKind kind = ChildKind::kPod;
+  common::Result<void> result;
+  std::optional<TakenName> taken;
+  std::string version;  // of the new object; empty if it is not of this call
+};
+
+// Whose is the object that has the child's name: ours from before a crash, or somebody else's? Our
+// stores may be behind, so ask.
+Created resolve_existing(kube::Client& client, const api::TrainingJob& job, const Child& child) {
+  const auto found = client.get({type_of(child.kind), job.meta.ns, child.name, ""});
+  if (const auto* error = std::get_if<kube::ApiError>(&found)) {
+    common::Error why = error->error;
+    // Gone between two calls: its name is free again.
+    if (why.code == common::ErrorCode::kNotFound) why.code = common::ErrorCode::kConflict;
+    return {child.kind, why, std::nullopt, ""};
+  }
+  const json& object = std::get<json>(found);
+  const plan::ChildView view = child_view(object);
+  if (view.owner_uid == job.meta.uid) return {child.kind, {}, std::nullopt, ""};
+  if (job_of(object) == kube::ObjectKey{job.meta.ns, job.meta.name}) {
+    return {child.kind,
+            common::Error{common::ErrorCode::kConflict,
+                          child.name + " still exists and belongs to another owner", ""},
+            std::nullopt, ""};
+  }
+  return {child.kind, {}, TakenName{child.kind, view}, ""};
+}
+
+Created create(kube::Client& client, const api::TrainingJob& job, const Child& child) {
+  const auto answer = client.create({type_of(child.kind), job.meta.ns, "", ""}, *child.body);
+  if (const auto* object = std::get_if<json>(&answer)) {
+    return {child.kind, {}, std::nullopt, kube::version_of(*object)};
+  }
+  const common::Error& error = std::get<kube::ApiError>(answer).error;
+  if (error.code == common::ErrorCode::kAlreadyExists) return resolve_existing(client, job, child);
+  return {child.kind, error, std::nullopt, ""};
+}
+
+common::Result<bool> remove(kube::Client& client, const kube::ResourcePath& path,
+                            const kube::DeleteOptions& options) {
+  const auto answer = client.remove(path, options);
+  const auto* error = std::get_if<kube::ApiError>(&answer);
+  if (error == nullptr) return true;
+  const common::ErrorCode code = error->error.code;
+  // Gone, or replaced by another object of that name: not ours to delete any more.
+  if (code == common::ErrorCode::kNotFound || code == common::ErrorCode::kConflict) return false;
+  return error->error;
+}
+
+void take(ApplyOutcome& outcome, Created created) {
+  if (created.taken) outcome.taken_names.push_back(std::move(*created.taken));
+  if (!created.version.empty()) {
+    ++outcome.applied;
+    std::string& newest = outcome.created_versions[created.kind];
+    if (newest.empty() || kube::is_older(newest, created.version)) newest = created.version;
+  }
+  if (!created.result && outcome.result) outcome.result = created.result;
+}
+
+// Creates pods [begin, end) of `actions` in batches of 1, 2, 4, ... up to 16 at once.
+void create_pods(kube::Client& client, const api::TrainingJob& job,
+                 std::span<const plan::Action> actions, ApplyOutcome& outcome) {
+  size_t batch = 1;
+  while (!actions.empty() && outcome.result && outcome.taken_names.empty()) {
+    const size_t count = std::min({batch, actions.size(), size_t{16}});
+    std::vector<std::future<Created>> running;
+    for (const plan::Action& action : actions.first(count)) {
+      const auto& pod = std::get<plan::CreatePod>(action);
+      running.push_back(std::async(std::launch::async, [&client, &job, &pod] {
+        return create(client, job, {ChildKind::kPod, pod.name, &pod.body});
+      }));
+    }
+    for (std::future<Created>& one : running) take(outcome, one.get());
+    actions = actions.subspan(count);
+    batch *= 2;
+  }
+}
+
+struct ApplyOne {
+  kube::Client& client;
+  const api::TrainingJob& job;
+  ApplyOutcome& outcome;
+
+  void operator()(const plan::CreateConfigMap& action) const {
+    take(outcome, create(client, job, {ChildKind::kConfigMap, action.name, &action.body}));
+  }
+  void operator()(const plan::CreateService& action) const {
+    take(outcome, create(client, job, {ChildKind::kService, action.name, &action.body}));
+  }
+  void operator()(const plan::CreatePod& action) const {
+    take(outcome, create(client, job, {ChildKind::kPod, action.name, &action.body}));
+  }
+  void operator()(const plan::DeletePod& action) const {
+    kube::DeleteOptions options;
+    options.grace_period_seconds = action.grace_seconds;
+    options.uid = action.uid;
+    take_removal(remove(client, {kPods, job.meta.ns, action.name, ""}, options));
+  }
+  void operator()(const plan::DeleteConfigMap& action) const {
+    kube::DeleteOptions options;
+    options.uid = action.uid;
+    take_removal(remove(client, {kConfigMaps, job.meta.ns, action.name, ""}, options));
+  }
+  void take_removal(const common::Result<bool>& removed) const {
+    if (!removed) outcome.result = removed.error();
+    if (removed && *removed) ++outcome.applied;
+  }
+};
+
+}  // namespace
+
+ApplyOutcome apply_in_order(kube::Client& client, const api::TrainingJob& job,
+                            const std::vector<plan::Action>& actions) {
+  ApplyOutcome outcome;
+  const auto is_pod = [](const plan::Action& action) {
+    return std::holds_alternative<plan::CreatePod>(action);
+  };
+  std::span<const plan::Action> rest(actions);
+  while (!rest.empty() && outcome.result && outcome.taken_names.empty()) {
+    if (!is_pod(rest.front())) {
+      std::visit(ApplyOne{client, job, outcome}, rest.front());
+      rest = rest.subspan(1);
+      continue;
+    }
+    const auto end = std::find_if_not(rest.begin(), rest.end(), is_pod);
+    const auto count = static_cast<size_t>(end - rest.begin());
+    create_pods(client, job, rest.first(count), outcome);
+    rest = rest.subspan(count);
+  }
+  return outcome;
+}
+
+bool is_ending(const common::Error& error) {
+  // The API server answers 403 while a namespace is being deleted; only its text tells that from a
+  // quota. Source: kubernetes/apiserver pkg/admission/plugin/namespace/lifecycle/admission.go.
+  constexpr std::string_view kTerminating = "because it is being terminated";
+  return error.code == common::ErrorCode::kNotFound ||
+         error.message.find(kTerminating) != std::string::npos;
+}
+
+common::Result<std::string> write_status(kube::Client& client, const api::TrainingJob& job,
+                                         const api::TrainingJobStatus& status) {
+  const json body = {{"apiVersion", api::kApiVersion},
+                     {"kind", api::kKind},
+                     {"metadata",
+                      {{"name", job.meta.name},
+                       {"namespace", job.meta.ns},
+                       {"uid", job.meta.uid},
+                       {"resourceVersion", job.meta.resource_version}}},
+                     {"status", api::encode_status(status)}};
+  const auto answer = client.replace({kJobs, job.meta.ns, job.meta.name, "status"}, body);
+  if (const auto* error = std::get_if<kube::ApiError>(&answer)) return error->error;
+  return kube::version_of(std::get<json>(answer));
+}
+
+common::Result<void> emit_event(kube::Client& client, const api::TrainingJob& job,
+                                const plan::Event& event, api::Time now) {
+  const std::string time = api::format_time(now);
+  const json body = {
+      {"apiVersion", "v1"},
+      {"kind", "Event"},
+      {"metadata", {{"generateName", job.meta.name + "."}, {"namespace", job.meta.ns}}},
+      {"involvedObject",
+       {{"apiVersion", api::kApiVersion},
+        {"kind", api::kKind},
+        {"name", job.meta.name},
+        {"namespace", job.meta.ns},
+        {"uid", job.meta.uid}}},
+      {"type", event.warning ? "Warning" : "Normal"},
+      {"reason", event.reason},
+      {"message", event.message},
+      {"source", {{"component", "lockstep-operator"}}},
+      {"firstTimestamp", time},
+      {"lastTimestamp", time},
+      {"count", 1}};
+  const auto answer = client.create({kEvents, job.meta.ns, "", ""}, body);
+  if (const auto* error = std::get_if<kube::ApiError>(&answer)) return error->error;
+  return {};
+}
+
+}  // namespace lockstep::control

@@ -1,0 +1,28 @@
+// The operator: watches, queue, workers and HTTP endpoints, wired together.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "operator/kube/client_config.h"
+#include "operator/plan/plan.h"
+#include "runtime/common/result.h"
+
+namespace lockstep::control {
+
+struct ControllerOptions {
+  kube::ClientConfig cluster;
+  std::string ns;  // empty = all namespaces
+  plan::Settings settings;
+  std::string listen_address = "0.0.0.0";
+  int port = 8080;  // /metrics, /healthz, /readyz; 0 = any free port, which is logged
+  int num_workers = 4;
+  std::chrono::milliseconds progress_interval{2000};
+};
+
+// Runs until `signal_fd` is readable (a signalfd of SIGTERM and SIGINT), then lets the reconciles
+// under way finish. Errors: the API server's address or credentials cannot be used, or the port is
+// taken.
+common::Result<void> run_controller(const ControllerOptions& options, int signal_fd);
+
+}  // namespace lockstep::control

@@ -1,0 +1,107 @@
+#include "operator/controller/controller_metrics.h"
+
+#include <map>
+
+namespace lockstep::control {
+
+namespace {
+
+const std::vector<double> kSeconds = {0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30};
+const std::map<std::string, std::string> kController = {{"controller", "trainingjob"}};
+const std::map<std::string, std::string> kQueue = {{"name", "trainingjob"}};
+
+std::string result_label(ReconcileResult result) {
+  switch (result) {
+    case ReconcileResult::kSuccess:
+      return "success";
+    case ReconcileResult::kRequeueAfter:
+      return "requeue_after";
+    case ReconcileResult::kError:
+      return "error";
+  }
+  return "error";
+}
+
+}  // namespace
+
+kube::RequestObserver ControllerMetrics::request_observer() {
+  return {[this](std::string_view method, std::string_view code, const std::string& host,
+                 std::chrono::duration<double> elapsed) {
+    const std::string verb(method);
+    metrics_
+        .counter({"rest_client_requests_total",
+                  "Requests to the API server.",
+                  {{"method", verb}, {"code", std::string(code)}, {"host", host}}})
+        .Increment();
+    metrics_
+        .histogram(
+            {"rest_client_request_duration_seconds", "Latency of requests.", {{"verb", verb}}},
+            kSeconds)
+        .Observe(elapsed.count());
+  }};
+}
+
+kube::QueueObserver ControllerMetrics::queue_observer() {
+  kube::QueueObserver observer;
+  observer.on_depth = [this](std::size_t depth) {
+    metrics_.gauge({"workqueue_depth", "Keys that wait.", kQueue}).Set(static_cast<double>(depth));
+  };
+  observer.on_add = [this] {
+    metrics_.counter({"workqueue_adds_total", "Keys added.", kQueue}).Increment();
+  };
+  observer.on_retry = [this] {
+    metrics_.counter({"workqueue_retries_total", "Keys added after a failure.", kQueue})
+        .Increment();
+  };
+  observer.on_get = [this](std::chrono::duration<double> waited) {
+    metrics_.histogram({"workqueue_queue_duration_seconds", "Time in the queue.", kQueue}, kSeconds)
+        .Observe(waited.count());
+  };
+  observer.on_done = [this](std::chrono::duration<double> worked) {
+    metrics_.histogram({"workqueue_work_duration_seconds", "Time of work.", kQueue}, kSeconds)
+        .Observe(worked.count());
+  };
+  return observer;
+}
+
+void ControllerMetrics::on_reconcile(ReconcileResult result,
+                                     std::chrono::duration<double> elapsed) {
+  std::map<std::string, std::string> labels = kController;
+  labels["result"] = result_label(result);
+  metrics_.counter({"controller_runtime_reconcile_total", "Reconciles.", labels}).Increment();
+  if (result == ReconcileResult::kError) {
+    metrics_
+        .counter({"controller_runtime_reconcile_errors_total", "Failed reconciles.", kController})
+        .Increment();
+  }
+  metrics_
+      .histogram({"controller_runtime_reconcile_time_seconds", "Time of a reconcile.", kController},
+                 kSeconds)
+      .Observe(elapsed.count());
+}
+
+std::string ControllerMetrics::text(const std::vector<api::TrainingJob>& jobs) {
+  // Series of single jobs are made for this answer only, so a deleted job leaves none behind.
+  common::Metrics now;
+  for (const api::TrainingJob& job : jobs) {
+    const std::map<std::string, std::string> labels = {{"namespace", job.meta.ns},
+                                                       {"job", job.meta.name}};
+    const auto set = [&](const char* name, const char* help, int64_t value) {
+      now.gauge({name, help, labels}).Set(static_cast<double>(value));
+    };
+    now.gauge({"lockstep_jobs", "Jobs by state.", {{"state", job.status.state}}}).Increment();
+    set("lockstep_job_attempt", "Current attempt.", job.status.attempt);
+    set("lockstep_job_restarts", "Restarts charged to the budget.", job.status.restarts);
+    set("lockstep_job_ranks_running", "Ranks that run.", job.status.ranks.running);
+    if (job.status.progress) {
+      set("lockstep_job_step", "Last step told by rank 0.", job.status.progress->step);
+      set("lockstep_job_tokens_per_second", "Told by rank 0.",
+          job.status.progress->tokens_per_second);
+    }
+  }
+  now.gauge({"process_resident_memory_bytes", "Resident memory.", {}})
+      .Set(common::resident_bytes());
+  return metrics_.text() + now.text();
+}
+
+}  // namespace lockstep::control

@@ -1,0 +1,72 @@
+// lockstep-operator: turns TrainingJobs into pods.
+#include <csignal>
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+#include <malloc.h>
+#include <sys/signalfd.h>
+
+#include "operator/controller/controller.h"
+#include "operator/kube/in_cluster.h"
+#include "operator/kube/kubeconfig.h"
+#include "runtime/common/log.h"
+
+namespace {
+
+using namespace lockstep;
+
+// Blocks SIGTERM and SIGINT in every thread started after this, and returns a descriptor that is
+// readable once one arrives.
+int block_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return signalfd(-1, &signals, SFD_CLOEXEC);
+}
+
+common::Result<kube::ClientConfig> load_cluster(const std::string& kubeconfig,
+                                                const std::string& context) {
+  const bool explicit_file = !kubeconfig.empty() || !context.empty();
+  if (!explicit_file && kube::is_in_cluster(kube::read_env)) {
+    return kube::load_in_cluster(kube::read_env, kube::read_file);
+  }
+  return kube::load_kubeconfig({kubeconfig, context}, kube::read_env, kube::read_file);
+}
+
+int fail(const common::Error& error) {
+  std::cerr << "lockstep-operator: " << error.message;
+  if (!error.hint.empty()) std::cerr << " (" << error.hint << ")";
+  std::cerr << "\n";
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // Few threads allocate at once; an arena for each would double the resident memory.
+  mallopt(M_ARENA_MAX, 2);
+  CLI::App app("Watches TrainingJobs and runs one pod per rank.", "lockstep-operator");
+  std::string kubeconfig;
+  std::string context;
+  control::ControllerOptions options;
+  app.add_option("--kubeconfig", kubeconfig,
+                 "default: the service account, $KUBECONFIG, ~/.kube/config");
+  app.add_option("--context", context, "context of the kubeconfig");
+  app.add_option("--namespace", options.ns, "watch this namespace only; default: all");
+  app.add_option("--runtime-image", options.settings.runtime_image, "image of jobs that name none")
+      ->envname("LOCKSTEP_RUNTIME_IMAGE");
+  app.add_option("--listen", options.listen_address, "address of /metrics, /healthz and /readyz");
+  app.add_option("--port", options.port, "port of /metrics, /healthz and /readyz; 0 = any");
+  app.add_option("--workers", options.num_workers, "jobs reconciled at once")
+      ->check(CLI::Range(1, 64));
+  app.set_version_flag("--version", LOCKSTEP_VERSION);
+  CLI11_PARSE(app, argc, argv);
+
+  const common::Result<kube::ClientConfig> cluster = load_cluster(kubeconfig, context);
+  if (!cluster) return fail(cluster.error());
+  options.cluster = *cluster;
+  const common::Result<void> ran = control::run_controller(options, block_signals());
+  return ran ? 0 : fail(ran.error());
+}

@@ -1,0 +1,81 @@
+// One keep-alive connection to the API server: the only place that knows the HTTP library.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <string_view>
+
+#include "operator/kube/request.h"
+#include "operator/kube/tls.h"
+#include "runtime/common/result.h"
+
+namespace lockstep::kube {
+
+// "https://[::1]:6443/prefix" in its parts.
+struct ServerUrl {
+  bool tls = false;
+  std::string host;  // without brackets
+  int port = 0;
+  std::string prefix;  // "" or "/prefix"
+};
+common::Result<ServerUrl> parse_server_url(const std::string& url);
+
+struct Endpoint {
+  ServerUrl url;
+  TlsConfig tls;
+  TlsMaterial material;
+  std::string user_agent;
+  std::chrono::milliseconds connect_timeout{0};
+};
+
+struct SendOptions {
+  std::string token;                     // bearer; empty = none
+  std::chrono::milliseconds silence{0};  // longest wait for the next byte
+  std::chrono::milliseconds total{0};    // longest wait for the whole answer; 0 = no limit
+};
+
+struct SendOutcome {
+  enum class Kind {
+    kAnswered,   // `response` is complete
+    kReset,      // the connection ended before the first byte of an answer
+    kFailed,     // not connected, timed out, or cut in mid-answer
+    kCancelled,  // by `stop` or by `on_body`
+  };
+  Kind kind = Kind::kFailed;
+  HttpResponse response;
+  std::string why;  // unless answered
+};
+
+// Not for several threads at once.
+class HttpConnection {
+ public:
+  // `endpoint` outlives the connection. Connects at the first use. Fails if its TLS part is bad.
+  static common::Result<std::unique_ptr<HttpConnection>> make(const Endpoint& endpoint);
+  ~HttpConnection();
+  HttpConnection(const HttpConnection&) = delete;
+  HttpConnection& operator=(const HttpConnection&) = delete;
+
+  // Sends and waits for the whole answer.
+  SendOutcome send(const HttpRequest& request, const SendOptions& options);
+
+  // Sends and hands the body of a 200 to `on_body` as it comes, until the server ends it, `on_body`
+  // returns false or `stop` is requested; any other answer lands in the outcome's response.
+  // `on_status` is called once when the headers are here.
+  SendOutcome stream(const HttpRequest& request, const SendOptions& options,
+                     const std::stop_token& stop, const std::function<void(int status)>& on_status,
+                     const std::function<bool(std::string_view)>& on_body);
+
+  // True if the connection is open and quiet, so that the next request can go over it. An idle
+  // connection with anything to read has been closed by the server.
+  bool is_reusable() const;
+
+ private:
+  struct State;
+  explicit HttpConnection(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lockstep::kube

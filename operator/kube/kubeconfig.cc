@@ -1,0 +1,274 @@
+#include "operator/kube/kubeconfig.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include <openssl/evp.h>
+#include <yaml-cpp/yaml.h>
+
+namespace lockstep::kube {
+namespace {
+
+using common::Error;
+using common::ErrorCode;
+using common::Result;
+
+// A cluster, user or context with the place it came from.
+struct Entry {
+  std::string file;
+  std::string where;  // "users[admin].user"
+  YAML::Node node;
+};
+
+struct Refusal {
+  std::string_view field;
+  std::string_view hint;
+};
+
+constexpr std::array<Refusal, 9> kRefusedInUser{{
+    {"exec", "exec plugins are not supported: use a client certificate or a token"},
+    {"auth-provider", "auth providers are not supported: use a client certificate or a token"},
+    {"username", "basic authentication is not supported: use a client certificate or a token"},
+    {"password", "basic authentication is not supported: use a client certificate or a token"},
+    {"as", "impersonation is not supported"},
+    {"as-uid", "impersonation is not supported"},
+    {"as-groups", "impersonation is not supported"},
+    {"as-user-extra", "impersonation is not supported"},
+    {"impersonate", "impersonation is not supported"},
+}};
+constexpr std::array<Refusal, 1> kRefusedInCluster{{
+    {"proxy-url", "proxies are not supported: name the server itself"},
+}};
+
+Error bad(const Entry& entry, std::string_view field, const std::string& message,
+          std::string_view hint = "") {
+  const std::string path = field.empty() ? entry.where : entry.where + "." + std::string(field);
+  return {ErrorCode::kInvalidArgument, entry.file + ": " + path + ": " + message,
+          std::string(hint)};
+}
+
+bool is_set(const YAML::Node& node) {
+  return node.IsDefined() && !node.IsNull() && !(node.IsScalar() && node.Scalar().empty());
+}
+
+Result<std::string> text_of(const Entry& entry, const char* field) {
+  const YAML::Node node = entry.node[field];
+  if (!is_set(node)) return std::string();
+  if (!node.IsScalar()) return bad(entry, field, "must be a string");
+  return node.Scalar();
+}
+
+Result<bool> flag_of(const Entry& entry, const char* field) {
+  const YAML::Node node = entry.node[field];
+  if (!is_set(node)) return false;
+  bool value = false;
+  if (!node.IsScalar() || !YAML::convert<bool>::decode(node, value)) {
+    return bad(entry, field, "must be true or false");
+  }
+  return value;
+}
+
+template <std::size_t N>
+Result<void> refuse(const Entry& entry, const std::array<Refusal, N>& refusals) {
+  for (const Refusal& refusal : refusals) {
+    if (is_set(entry.node[std::string(refusal.field)])) {
+      return bad(entry, refusal.field, "is not supported", refusal.hint);
+    }
+  }
+  return {};
+}
+
+std::string resolve_path(const std::string& path, const std::string& file) {
+  const std::size_t slash = file.rfind('/');
+  if (path.empty() || path.front() == '/' || slash == std::string::npos) return path;
+  return file.substr(0, slash + 1) + path;
+}
+
+Result<std::string> decode_base64(const Entry& entry, const char* field, std::string text) {
+  std::erase_if(text, [](char c) { return c == '\n' || c == '\r' || c == ' ' || c == '\t'; });
+  const std::size_t padding = text.size() - std::min(text.size(), text.find_last_not_of('=') + 1);
+  std::string out(text.size() / 4 * 3, '\0');
+  const int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(out.data()),
+                                   reinterpret_cast<const unsigned char*>(text.data()),
+                                   static_cast<int>(text.size()));
+  if (size < 0 || text.size() % 4 != 0 || padding > 2) return bad(entry, field, "is not base64");
+  out.resize(static_cast<std::size_t>(size) - padding);  // padding decodes to zero bytes
+  return out;
+}
+
+// The content of `name`-data, or else of the file that `name` names; empty if neither is set.
+Result<std::string> data_or_file(const Entry& entry, const std::string& name,
+                                 const FileReader& reader) {
+  const std::string data_field = name + "-data";
+  std::string text;
+  ASSIGN_OR_RETURN(text, text_of(entry, data_field.c_str()));
+  if (!text.empty()) return decode_base64(entry, data_field.c_str(), text);
+  ASSIGN_OR_RETURN(text, text_of(entry, name.c_str()));
+  if (text.empty()) return text;
+  Result<std::string> content = reader(resolve_path(text, entry.file));
+  if (!content) return bad(entry, name, content.error().message);
+  if (content->empty()) return bad(entry, name, "names an empty file");
+  return content;
+}
+
+using Documents = std::vector<std::pair<std::string, YAML::Node>>;
+
+Result<Documents> parse(const std::vector<KubeconfigFile>& files) {
+  Documents documents;
+  for (const KubeconfigFile& file : files) {
+    try {
+      YAML::Node root = YAML::Load(file.text);
+      if (root.IsNull()) continue;
+      if (!root.IsMap()) {
+        return Error{ErrorCode::kInvalidArgument, file.path + ": is not a kubeconfig", ""};
+      }
+      documents.emplace_back(file.path, std::move(root));
+    } catch (const YAML::Exception& e) {
+      return Error{ErrorCode::kInvalidArgument, file.path + ": " + e.what(), ""};
+    }
+  }
+  return documents;
+}
+
+// The first entry called `name` in the lists `plural` of all documents.
+Result<Entry> find_entry(const Documents& documents, const std::string& plural,
+                         const std::string& singular, const std::string& name,
+                         const std::string& named_by) {
+  for (const auto& [file, root] : documents) {
+    const YAML::Node list = root[plural];
+    if (!is_set(list)) continue;
+    if (!list.IsSequence()) return bad({file, plural, {}}, "", "must be a list");
+    for (const YAML::Node& item : list) {
+      if (!item.IsMap() || !item["name"].IsDefined() || !item["name"].IsScalar()) {
+        return bad({file, plural, {}}, "", "has an entry without a name");
+      }
+      if (item["name"].Scalar() != name) continue;
+      const YAML::Node body = item[singular];
+      Entry entry{file, plural + "[" + name + "]." + singular, body};
+      if (body.IsDefined() && !body.IsNull() && !body.IsMap()) {
+        return bad(entry, "", "must be a map");
+      }
+      if (!body.IsDefined() || body.IsNull()) entry.node = YAML::Node(YAML::NodeType::Map);
+      return entry;
+    }
+  }
+  return Error{ErrorCode::kInvalidArgument,
+               named_by + ": there is no entry '" + name + "' in " + plural, ""};
+}
+
+Result<void> read_cluster(const Entry& entry, const FileReader& reader, ClientConfig& out) {
+  RETURN_IF_ERROR(refuse(entry, kRefusedInCluster));
+  ASSIGN_OR_RETURN(out.server, text_of(entry, "server"));
+  if (out.server.empty()) return bad(entry, "server", "is missing");
+  if (out.server.find("://") == std::string::npos) out.server = "http://" + out.server;
+  ASSIGN_OR_RETURN(out.tls.ca_pem, data_or_file(entry, "certificate-authority", reader));
+  ASSIGN_OR_RETURN(out.tls.server_name, text_of(entry, "tls-server-name"));
+  ASSIGN_OR_RETURN(out.tls.insecure_skip_verify, flag_of(entry, "insecure-skip-tls-verify"));
+  if (out.tls.insecure_skip_verify && !out.tls.ca_pem.empty()) {
+    return bad(entry, "insecure-skip-tls-verify",
+               "cannot be combined with a certificate authority");
+  }
+  return {};
+}
+
+Result<void> read_user(const Entry& entry, const FileReader& reader, ClientConfig& out) {
+  RETURN_IF_ERROR(refuse(entry, kRefusedInUser));
+  ASSIGN_OR_RETURN(out.tls.client_cert_pem, data_or_file(entry, "client-certificate", reader));
+  ASSIGN_OR_RETURN(out.tls.client_key_pem, data_or_file(entry, "client-key", reader));
+  if (out.tls.client_cert_pem.empty() != out.tls.client_key_pem.empty()) {
+    const char* missing = out.tls.client_key_pem.empty() ? "client-key" : "client-certificate";
+    return bad(entry, missing, "is missing: certificate and key come together");
+  }
+  ASSIGN_OR_RETURN(out.token, text_of(entry, "token"));
+  ASSIGN_OR_RETURN(out.token_file, text_of(entry, "tokenFile"));
+  out.token_file = resolve_path(out.token_file, entry.file);
+  return {};
+}
+
+Result<Entry> find_context(const Documents& documents, const std::string& wanted) {
+  if (!wanted.empty()) return find_entry(documents, "contexts", "context", wanted, "--context");
+  for (const auto& [file, root] : documents) {
+    std::string name;
+    ASSIGN_OR_RETURN(name, text_of({file, "", root}, "current-context"));
+    if (name.empty()) continue;
+    return find_entry(documents, "contexts", "context", name, file + ": current-context");
+  }
+  std::string places;
+  for (const auto& [file, root] : documents) places += (places.empty() ? "" : ", ") + file;
+  return Error{ErrorCode::kInvalidArgument,
+               (places.empty() ? "kubeconfig" : places) + ": current-context: is missing",
+               "choose one with --context or `kubectl config use-context`"};
+}
+
+}  // namespace
+
+std::vector<std::string> kubeconfig_paths(const std::string& explicit_path, const EnvLookup& env) {
+  if (!explicit_path.empty()) return {explicit_path};
+  std::vector<std::string> paths;
+  const std::string list = env("KUBECONFIG").value_or("");
+  for (std::size_t begin = 0; begin < list.size();) {
+    const std::size_t end = std::min(list.find(':', begin), list.size());
+    const std::string path = list.substr(begin, end - begin);
+    if (!path.empty() && std::find(paths.begin(), paths.end(), path) == paths.end()) {
+      paths.push_back(path);
+    }
+    begin = end + 1;
+  }
+  const std::string home = env("HOME").value_or("");
+  if (list.empty() && !home.empty()) paths.push_back(home + "/.kube/config");
+  return paths;
+}
+
+Result<ClientConfig> resolve_kubeconfig(const std::vector<KubeconfigFile>& files,
+                                        const std::string& context, const FileReader& reader) {
+  Documents documents;
+  ASSIGN_OR_RETURN(documents, parse(files));
+  const Result<Entry> chosen = find_context(documents, context);
+  if (!chosen) return chosen.error();
+  ClientConfig config;
+  std::string cluster;
+  std::string user;
+  std::string ns;
+  ASSIGN_OR_RETURN(cluster, text_of(*chosen, "cluster"));
+  ASSIGN_OR_RETURN(user, text_of(*chosen, "user"));
+  ASSIGN_OR_RETURN(ns, text_of(*chosen, "namespace"));
+  if (cluster.empty()) return bad(*chosen, "cluster", "is missing");
+  if (!ns.empty()) config.ns = ns;
+  const std::string by = chosen->file + ": " + chosen->where;
+  const Result<Entry> cluster_entry =
+      find_entry(documents, "clusters", "cluster", cluster, by + ".cluster");
+  if (!cluster_entry) return cluster_entry.error();
+  RETURN_IF_ERROR(read_cluster(*cluster_entry, reader, config));
+  if (user.empty()) return config;  // an anonymous client, as kubectl allows
+  const Result<Entry> user_entry = find_entry(documents, "users", "user", user, by + ".user");
+  if (!user_entry) return user_entry.error();
+  RETURN_IF_ERROR(read_user(*user_entry, reader, config));
+  return config;
+}
+
+Result<ClientConfig> load_kubeconfig(const KubeconfigOptions& options, const EnvLookup& env,
+                                     const FileReader& reader) {
+  const std::vector<std::string> paths = kubeconfig_paths(options.path, env);
+  std::vector<KubeconfigFile> files;
+  std::string places;
+  for (const std::string& path : paths) {
+    Result<std::string> text = reader(path);
+    if (text) {
+      files.push_back({path, std::move(text).value()});
+      continue;
+    }
+    if (text.error().code != ErrorCode::kNotFound || !options.path.empty()) return text.error();
+    places += (places.empty() ? "" : ", ") + path;
+  }
+  if (files.empty()) {
+    return Error{ErrorCode::kNotFound,
+                 "no kubeconfig found" + (places.empty() ? "" : " at " + places),
+                 "give --kubeconfig or set KUBECONFIG"};
+  }
+  return resolve_kubeconfig(files, options.context, reader);
+}
+
+}  // namespace lockstep::kube

@@ -1,0 +1,203 @@
+#include "operator/local/process_cluster.h"
+
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "operator/plan/names.h"
+
+namespace lockstep::local {
+
+namespace fs = std::filesystem;
+using common::Error;
+using common::ErrorCode;
+using common::Result;
+
+namespace {
+
+api::Time now_seconds() {
+  return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+}
+
+std::string read_text(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+Result<void> make_folder(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (!error) return {};
+  return Error{ErrorCode::kPermissionDenied, "cannot create " + path + ": " + error.message(),
+               "choose another --output"};
+}
+
+int64_t number_label(const nlohmann::json& pod, const char* label) {
+  return std::stoll(pod["metadata"]["labels"][label].get<std::string>());
+}
+
+}  // namespace
+
+ProcessCluster::ProcessCluster(ProcessClusterOptions options) : options_(std::move(options)) {}
+
+ProcessCluster::~ProcessCluster() {
+  kill_all();
+}
+
+Result<void> ProcessCluster::apply(const std::vector<plan::Action>& actions) {
+  for (const plan::Action& action : actions) {
+    RETURN_IF_ERROR(std::visit([this](const auto& one) { return apply_one(one); }, action));
+  }
+  return {};
+}
+
+std::string ProcessCluster::attempt_dir(int64_t attempt) const {
+  return options_.output + "/logs/attempt-" + std::to_string(attempt);
+}
+
+std::string ProcessCluster::log_file(int64_t attempt, int64_t rank) const {
+  return attempt_dir(attempt) + "/rank-" + std::to_string(rank) + ".log";
+}
+
+Result<void> ProcessCluster::apply_one(const plan::CreateConfigMap& action) {
+  const fs::path folder = fs::path(options_.output) / "logs";
+  RETURN_IF_ERROR(make_folder(folder.string()));
+  const std::string path = (folder / (action.name + ".json")).string();
+  std::ofstream(path) << action.body["data"]["job.json"].get<std::string>();
+  config_maps_[action.name] = path;
+  return {};
+}
+
+Result<void> ProcessCluster::apply_one(const plan::CreateService& action) {
+  services_.push_back({action.name, "service", "", false});
+  return {};
+}
+
+Result<void> ProcessCluster::apply_one(const plan::DeleteConfigMap& action) {
+  config_maps_.erase(action.name);
+  return {};
+}
+
+Result<void> ProcessCluster::apply_one(const plan::CreatePod& action) {
+  Process process;
+  process.view.name = action.name;
+  process.view.uid = "process-" + std::to_string(next_uid_++);
+  process.view.attempt = number_label(action.body, plan::kAttemptLabel);
+  process.view.rank = action.rank;
+  process.view.node = "localhost";
+  process.view.pod_ip = "127.0.0.1";
+  process.view.phase = plan::PodPhase::kRunning;
+  process.view.ready = true;
+
+  const int64_t attempt = process.view.attempt;
+  RETURN_IF_ERROR(make_folder(attempt_dir(attempt)));
+  if (!master_ports_.contains(attempt)) master_ports_[attempt] = find_free_port();
+  process.metrics_port = find_free_port();
+  if (master_ports_[attempt] == 0 || process.metrics_port == 0) {
+    return Error{ErrorCode::kUnavailable, "no free TCP port on 127.0.0.1", "end other programs"};
+  }
+  ProcessPlace place;
+  place.log_file = log_file(attempt, action.rank);
+  process.termination_file = attempt_dir(attempt) + "/rank-" + std::to_string(action.rank) + ".end";
+  std::ofstream(process.termination_file, std::ios::trunc);
+  place.termination_file = process.termination_file;
+  place.job_file = config_maps_[plan::config_map_name(
+      action.body["metadata"]["labels"][plan::kJobNameLabel].get<std::string>(), attempt)];
+  place.output = options_.output;
+  place.runtime_program = options_.runtime_program;
+  place.output_mode = options_.output_mode;
+  place.master_port = master_ports_[attempt];
+  place.metrics_port = process.metrics_port;
+  ASSIGN_OR_RETURN(process.pid, start_rank(rank_command(action.body, place)));
+  processes_[action.name] = std::move(process);
+  return {};
+}
+
+Result<void> ProcessCluster::apply_one(const plan::DeletePod& action) {
+  const auto found = processes_.find(action.name);
+  if (found == processes_.end() || found->second.view.uid != action.uid) return {};
+  Process& process = found->second;
+  const auto grace = std::chrono::seconds(action.grace_seconds);
+  const auto kill_at = std::chrono::steady_clock::now() + grace;
+  if (!process.view.deleting && !process.ended()) kill(process.pid, SIGTERM);
+  process.view.deleting = true;
+  process.view.deletion_deadline = now_seconds() + grace;
+  // A later deletion may shorten the grace period, never lengthen it, as in Kubernetes.
+  process.kill_at = std::min(process.kill_at.value_or(kill_at), kill_at);
+  return {};
+}
+
+void ProcessCluster::reap(Process& process) {
+  const std::optional<int> code = reap_rank(process.pid);
+  if (!code) return;
+  plan::ContainerExit exit;
+  exit.exit_code = *code;
+  exit.reason = *code == 0 ? "Completed" : "Error";
+  exit.message = read_text(process.termination_file);
+  exit.finished_at = now_seconds();
+  process.view.exit = std::move(exit);
+  process.view.phase = *code == 0 ? plan::PodPhase::kSucceeded : plan::PodPhase::kFailed;
+  process.view.ready = false;
+}
+
+plan::Observation ProcessCluster::observe(const std::string& owner_uid) {
+  plan::Observation seen;
+  for (auto entry = processes_.begin(); entry != processes_.end();) {
+    Process& process = entry->second;
+    if (!process.ended()) reap(process);
+    if (!process.ended() && process.kill_at &&
+        std::chrono::steady_clock::now() >= *process.kill_at) {
+      kill(-process.pid, SIGKILL);
+    }
+    if (process.ended() && process.view.deleting) {
+      entry = processes_.erase(entry);
+      continue;
+    }
+    process.view.owner_uid = owner_uid;
+    seen.pods.push_back(process.view);
+    ++entry;
+  }
+  for (const auto& [name, path] : config_maps_) {
+    seen.config_maps.push_back({name, "config-" + name, owner_uid, false});
+  }
+  for (plan::ChildView service : services_) {
+    service.owner_uid = owner_uid;
+    seen.services.push_back(service);
+  }
+  return seen;
+}
+
+bool ProcessCluster::has_live_processes() const {
+  for (const auto& [name, process] : processes_) {
+    if (!process.ended()) return true;
+  }
+  return false;
+}
+
+void ProcessCluster::kill_all() {
+  for (auto& [name, process] : processes_) {
+    if (process.ended()) continue;
+    kill(-process.pid, SIGKILL);
+    while (!process.ended() && kill(process.pid, 0) == 0) reap(process);
+  }
+}
+
+std::optional<int> ProcessCluster::metrics_port(int64_t attempt, int64_t rank) const {
+  for (const auto& [name, process] : processes_) {
+    const bool matches = process.view.attempt == attempt && process.view.rank == rank;
+    if (matches && !process.ended()) return process.metrics_port;
+  }
+  return std::nullopt;
+}
+
+pid_t ProcessCluster::pid_of(int64_t rank) const {
+  for (const auto& [name, process] : processes_) {
+    if (process.view.rank == rank && !process.ended()) return process.pid;
+  }
+  return 0;
+}
+
+}  // namespace lockstep::local

@@ -1,0 +1,56 @@
+#include "operator/local/rank_command.h"
+
+namespace lockstep::local {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kLoopback = "127.0.0.1";
+
+// Values of the downward API, for a process.
+std::string field_value(const json& pod, const std::string& path) {
+  if (path == "metadata.name") return pod["metadata"]["name"];
+  if (path == "metadata.namespace") return pod["metadata"]["namespace"];
+  if (path == "status.podIP") return kLoopback;
+  return "localhost";  // spec.nodeName
+}
+
+}  // namespace
+
+RankCommand rank_command(const json& pod, const ProcessPlace& place) {
+  const json& container = pod["spec"]["containers"][0];
+  RankCommand command;
+  command.argv = container["command"].get<std::vector<std::string>>();
+  if (command.argv[0] == "lockstep-runtime") command.argv[0] = place.runtime_program;
+  for (const json& argument : container.value("args", json::array()))
+    command.argv.push_back(argument);
+
+  for (const json& variable : container["env"]) {
+    const std::string name = variable["name"];
+    command.env[name] = variable.contains("valueFrom")
+                            ? field_value(pod, variable["valueFrom"]["fieldRef"]["fieldPath"])
+                            : variable["value"].get<std::string>();
+  }
+  const std::string master_port = std::to_string(place.master_port);
+  command.env["MASTER_ADDR"] = kLoopback;
+  command.env["MASTER_PORT"] = master_port;
+  if (command.env.contains("PET_MASTER_ADDR")) {
+    command.env["PET_MASTER_ADDR"] = kLoopback;
+    command.env["PET_MASTER_PORT"] = master_port;
+  }
+  // One machine: every rank is a local rank, so that each takes a device of its own.
+  command.env["LOCAL_RANK"] = command.env["RANK"];
+  command.env["LOCAL_WORLD_SIZE"] = command.env["WORLD_SIZE"];
+  command.env["LOCKSTEP_JOB"] = place.job_file;
+  command.env["LOCKSTEP_OUTPUT"] = place.output;
+  command.env["LOCKSTEP_OUTPUT_MODE"] = place.output_mode;
+  command.env["LOCKSTEP_METRICS_PORT"] = std::to_string(place.metrics_port);
+  command.env["LOCKSTEP_LISTEN_ADDRESS"] = kLoopback;
+  command.env["LOCKSTEP_TERMINATION_MESSAGE"] = place.termination_file;
+  command.log_file = place.log_file;
+  command.termination_file = place.termination_file;
+  return command;
+}
+
+}  // namespace lockstep::local

@@ -1,0 +1,108 @@
+#include "operator/local/rank_process.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace lockstep::local {
+
+namespace {
+
+using common::Error;
+using common::ErrorCode;
+
+std::vector<char*> pointers(const std::vector<std::string>& strings) {
+  std::vector<char*> result;
+  for (const std::string& text : strings) result.push_back(const_cast<char*>(text.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+std::vector<std::string> merged_environment(const std::map<std::string, std::string>& ours) {
+  std::vector<std::string> merged;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    if (!ours.contains(text.substr(0, text.find('=')))) merged.push_back(text);
+  }
+  for (const auto& [name, value] : ours) merged.push_back(name + "=" + value);
+  return merged;
+}
+
+// Between fork and exec: only async-signal-safe calls. Reports a failure as errno through `report`.
+[[noreturn]] void become(char* const* argv, char* const* env, int log, int report) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  dup2(log, STDOUT_FILENO);
+  dup2(log, STDERR_FILENO);
+  const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  dup2(null, STDIN_FILENO);
+  execvpe(argv[0], argv, env);
+  const int error = errno;
+  [[maybe_unused]] const ssize_t written = write(report, &error, sizeof error);
+  _exit(127);
+}
+
+}  // namespace
+
+common::Result<pid_t> start_rank(const RankCommand& command) {
+  const int log = open(command.log_file.c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0644);
+  if (log < 0) {
+    return Error{ErrorCode::kPermissionDenied,
+                 "cannot write " + command.log_file + ": " + std::strerror(errno),
+                 "choose another --output"};
+  }
+  const std::vector<std::string> environment = merged_environment(command.env);
+  const std::vector<char*> argv = pointers(command.argv);
+  const std::vector<char*> env = pointers(environment);
+  int report[2] = {-1, -1};
+  if (pipe2(report, O_CLOEXEC) != 0) {
+    close(log);
+    return Error{ErrorCode::kUnavailable, std::string("pipe: ") + std::strerror(errno), ""};
+  }
+  const pid_t pid = fork();
+  if (pid == 0) become(argv.data(), env.data(), log, report[1]);
+  const int fork_error = errno;
+  close(log);
+  close(report[1]);
+  int error = pid < 0 ? fork_error : 0;
+  if (pid > 0 && read(report[0], &error, sizeof error) == sizeof error) waitpid(pid, nullptr, 0);
+  close(report[0]);
+  if (error == 0) return pid;
+  return Error{ErrorCode::kNotFound,
+               "cannot start " + command.argv[0] + ": " + std::strerror(error),
+               "build it with `make build`, or put it beside `lockstep`"};
+}
+
+std::optional<int> reap_rank(pid_t pid) {
+  int status = 0;
+  if (waitpid(pid, &status, WNOHANG) != pid) return std::nullopt;
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int find_free_port() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return 0;
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  const bool bound = bind(fd, generic, length) == 0 && getsockname(fd, generic, &length) == 0;
+  close(fd);
+  return bound ? ntohs(address.sin_port) : 0;
+}
+
+}  // namespace lockstep::local

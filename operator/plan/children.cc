@@ -1,0 +1,96 @@
+#include "operator/plan/children.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "operator/plan/gang.h"
+#include "operator/plan/names.h"
+#include "operator/plan/render.h"
+
+namespace lockstep::plan {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr seconds kChildDeletionPoll{5};
+
+// The child by that name, or null.
+const ChildView* find_child(const std::vector<ChildView>& children, const std::string& name) {
+  const auto found = std::find_if(children.begin(), children.end(),
+                                  [&](const ChildView& child) { return child.name == name; });
+  return found == children.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+void requeue_within(Plan& next, seconds delay) {
+  const seconds bounded = std::max(delay, seconds(1));
+  next.requeue_after = next.requeue_after ? std::min(*next.requeue_after, bounded) : bounded;
+}
+
+void delete_pod(Plan& next, const PodView* pod, seconds grace) {
+  if (pod == nullptr || pod->deleting) return;
+  next.actions.push_back(
+      DeletePod{.name = pod->name, .uid = pod->uid, .grace_seconds = grace.count()});
+}
+
+void delete_stale_pods(const Situation& s, Plan& next) {
+  for (const PodView* pod : s.gang.stale) delete_pod(next, pod, kShortGrace);
+}
+
+void delete_old_config_maps(const Situation& s, Plan& next) {
+  const std::string& job = s.job.meta.name;
+  for (const ChildView& child : s.seen.config_maps) {
+    const std::optional<int64_t> attempt = parse_config_map_name(job, child.name);
+    if (!attempt || *attempt >= s.job.status.attempt) continue;
+    if (child.owner_uid != s.job.meta.uid || child.deleting) continue;
+    const bool is_used =
+        std::any_of(s.gang.stale.begin(), s.gang.stale.end(), [&](const PodView* pod) {
+          const std::optional<PodIdentity> identity = parse_pod_name(job, pod->name);
+          return identity && identity->attempt == *attempt;
+        });
+    if (!is_used) next.actions.push_back(DeleteConfigMap{.name = child.name, .uid = child.uid});
+  }
+}
+
+void requeue_for_deletions(const Situation& s, Plan& next) {
+  const auto consider = [&](const PodView* pod) {
+    if (pod == nullptr || !pod->deleting || !pod->deletion_deadline) return;
+    if (is_unreachable(*pod, s.now)) return;
+    requeue_within(next, *pod->deletion_deadline - s.now + kUnreachableAfter + seconds(1));
+  };
+  for (const PodView* pod : s.gang.ranks) consider(pod);
+  for (const PodView* pod : s.gang.stale) consider(pod);
+}
+
+void create_missing(const Situation& s, Plan& next) {
+  const AttemptSpec attempt = {.number = s.job.status.attempt, .ranks = s.gang.size()};
+  const std::string config_map = config_map_name(s.job.meta.name, attempt.number);
+  const std::string service = service_name(s.job.meta.name);
+  const ChildView* old_config_map = find_child(s.seen.config_maps, config_map);
+  const ChildView* old_service = find_child(s.seen.services, service);
+  if ((old_config_map != nullptr && old_config_map->deleting) ||
+      (old_service != nullptr && old_service->deleting)) {
+    requeue_within(next, kChildDeletionPoll);  // its name is free once it is gone
+    return;
+  }
+  if (old_config_map == nullptr) {
+    next.actions.push_back(CreateConfigMap{config_map, render_config_map(s.job, attempt)});
+  }
+  if (old_service == nullptr) {
+    next.actions.push_back(CreateService{service, render_service(s.job, s.settings)});
+  }
+  for (int64_t rank = 0; rank < s.gang.size(); ++rank) {
+    if (s.gang.ranks[static_cast<std::size_t>(rank)] != nullptr) continue;
+    next.actions.push_back(
+        CreatePod{.name = pod_name(s.job.meta.name, {.attempt = attempt.number, .rank = rank}),
+                  .rank = rank,
+                  .body = render_pod(s.job, attempt, rank, s.settings)});
+  }
+}
+
+}  // namespace lockstep::plan

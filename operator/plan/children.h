@@ -1,0 +1,34 @@
+// The actions on a job's children: which to create, which to delete, when to look again.
+#pragma once
+
+#include <chrono>
+
+#include "operator/plan/plan.h"
+#include "operator/plan/situation.h"
+
+namespace lockstep::plan {
+
+// Grace of pods whose work is lost anyway. Never 0, which forces: the object would go while its
+// process still runs.
+inline constexpr std::chrono::seconds kShortGrace{1};
+
+// Plans again after `delay` (at least 1 s), or earlier if `next` says so already.
+void requeue_within(Plan& next, std::chrono::seconds delay);
+
+// A pod in deletion is looked at again when its node should have confirmed its end.
+void requeue_for_deletions(const Situation& s, Plan& next);
+
+// Deletes `pod`, which is ours, unless it is null or already in deletion.
+void delete_pod(Plan& next, const PodView* pod, std::chrono::seconds grace);
+
+// Pods of older attempts. Nobody waits for them: their names and addresses are their own.
+void delete_stale_pods(const Situation& s, Plan& next);
+
+// ConfigMaps of older attempts that have no pod any more.
+void delete_old_config_maps(const Situation& s, Plan& next);
+
+// Creates what the recorded attempt lacks: ConfigMap and Service first, then the pods in the order
+// of their ranks. Waits for a child of ours that is being deleted.
+void create_missing(const Situation& s, Plan& next);
+
+}  // namespace lockstep::plan

@@ -1,0 +1,93 @@
+#include "operator/plan/gang.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+
+#include "operator/plan/names.h"
+
+namespace lockstep::plan {
+namespace {
+
+// Above any job that the schema accepts; keeps a damaged status from asking for absurd memory.
+constexpr int64_t kMaxGangSize = 100000;
+
+// A name of the current attempt that another owner has: first the Service, then the ConfigMap.
+std::string taken_child(const api::TrainingJob& job, const Observation& seen) {
+  const auto is_foreign = [&](const std::string& name) {
+    return [&job, name](const ChildView& child) {
+      return child.name == name && child.owner_uid != job.meta.uid;
+    };
+  };
+  const std::string service = service_name(job.meta.name);
+  if (std::any_of(seen.services.begin(), seen.services.end(), is_foreign(service))) return service;
+  const std::string config_map = config_map_name(job.meta.name, job.status.attempt);
+  if (std::any_of(seen.config_maps.begin(), seen.config_maps.end(), is_foreign(config_map))) {
+    return config_map;
+  }
+  return {};
+}
+
+}  // namespace
+
+Gang gather(const api::TrainingJob& job, const Observation& seen) {
+  Gang gang;
+  gang.ranks.resize(
+      static_cast<std::size_t>(std::clamp<int64_t>(job.status.ranks.desired, 0, kMaxGangSize)));
+  gang.newest_attempt = job.status.attempt;
+  gang.finishes_by_exit_code = job.spec.command.empty();
+  gang.taken_name = taken_child(job, seen);
+  for (const PodView& pod : seen.pods) {
+    const std::optional<PodIdentity> identity = parse_pod_name(job.meta.name, pod.name);
+    if (!identity) continue;
+    const bool is_rank = identity->attempt == job.status.attempt && identity->rank < gang.size();
+    if (pod.owner_uid != job.meta.uid) {
+      if (is_rank) gang.taken_name = pod.name;
+      continue;
+    }
+    gang.newest_attempt = std::max(gang.newest_attempt, identity->attempt);
+    if (is_rank) {
+      gang.ranks[static_cast<std::size_t>(identity->rank)] = &pod;
+    } else {
+      gang.stale.push_back(&pod);
+    }
+  }
+  return gang;
+}
+
+bool has_ended(const PodView& pod) {
+  return pod.phase == PodPhase::kSucceeded || pod.phase == PodPhase::kFailed;
+}
+
+bool is_succeeded(const Gang& gang, const PodView* pod) {
+  return pod != nullptr && pod->phase == PodPhase::kSucceeded &&
+         (gang.finishes_by_exit_code || !pod->deleting);
+}
+
+bool has_succeeded(const Gang& gang) {
+  return !gang.ranks.empty() &&
+         std::all_of(gang.ranks.begin(), gang.ranks.end(),
+                     [&](const PodView* pod) { return is_succeeded(gang, pod); });
+}
+
+bool is_scheduled(const Gang& gang) {
+  return !gang.ranks.empty() &&
+         std::all_of(gang.ranks.begin(), gang.ranks.end(), [](const PodView* pod) {
+           return pod != nullptr && (!pod->node.empty() || pod->phase != PodPhase::kPending);
+         });
+}
+
+bool is_unreachable(const PodView& pod, api::Time now) {
+  return pod.deleting && !has_ended(pod) && pod.deletion_deadline &&
+         now > *pod.deletion_deadline + kUnreachableAfter;
+}
+
+bool has_live_pods(const Gang& gang, api::Time now) {
+  const auto is_live = [now](const PodView* pod) {
+    return pod != nullptr && !has_ended(*pod) && !is_unreachable(*pod, now);
+  };
+  return std::any_of(gang.ranks.begin(), gang.ranks.end(), is_live) ||
+         std::any_of(gang.stale.begin(), gang.stale.end(), is_live);
+}
+
+}  // namespace lockstep::plan

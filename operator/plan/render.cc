@@ -1,0 +1,244 @@
+#include "operator/plan/render.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep::plan {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kConfigFolder = "/etc/lockstep";
+constexpr const char* kConfigKey = "job.json";
+constexpr const char* kOutputFolder = "/output";
+
+// The user of the images that we publish, and of "nonroot" in common base images. The group owns
+// mounted volumes, so that every rank can write the output.
+constexpr int64_t kNonRootId = 65532;
+
+// Time for what follows the checkpoint: publishing it and ending the process.
+constexpr int64_t kStopMarginSeconds = 15;
+constexpr int64_t kDefaultCheckpointGraceSeconds = 120;
+constexpr int64_t kDefaultPodGraceSeconds = 30;
+
+bool runs_own_command(const api::TrainingJob& job) {
+  return !job.spec.command.empty();
+}
+
+// The members of an array of objects, or of anything else none.
+std::vector<json> objects_in(const json& array) {
+  std::vector<json> objects;
+  if (!array.is_array()) return objects;
+  for (const json& item : array) {
+    if (item.is_object()) objects.push_back(item);
+  }
+  return objects;
+}
+
+std::string text_at(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+json env_value(std::string name, std::string value) {
+  return {{"name", std::move(name)}, {"value", std::move(value)}};
+}
+
+json env_from_field(const char* name, const char* field) {
+  return {{"name", name}, {"valueFrom", {{"fieldRef", {{"fieldPath", field}}}}}};
+}
+
+json owner_references(const api::TrainingJob& job) {
+  return json::array({{{"apiVersion", api::kApiVersion},
+                       {"kind", api::kKind},
+                       {"name", job.meta.name},
+                       {"uid", job.meta.uid},
+                       {"controller", true},
+                       {"blockOwnerDeletion", true}}});
+}
+
+json metadata(const api::TrainingJob& job, const std::string& name,
+              const std::map<std::string, std::string>& labels) {
+  return {{"name", name},
+          {"namespace", job.meta.ns},
+          {"labels", labels},
+          {"ownerReferences", owner_references(job)}};
+}
+
+// Rank 0 by its host name in the headless Service. The short form resolves through the search path
+// of the pod's own namespace, whatever the cluster's domain is.
+std::string master_address(const api::TrainingJob& job, const AttemptSpec& attempt) {
+  return pod_name(job.meta.name, {.attempt = attempt.number, .rank = 0}) + "." +
+         service_name(job.meta.name);
+}
+
+json render_env(const api::TrainingJob& job, const AttemptSpec& attempt, int64_t rank,
+                const Settings& settings) {
+  const std::string master = master_address(job, attempt);
+  const std::string port = std::to_string(settings.master_port);
+  json env = {env_value("RANK", std::to_string(rank)),
+              env_value("WORLD_SIZE", std::to_string(attempt.ranks)),
+              env_value("LOCAL_RANK", "0"),
+              env_value("LOCAL_WORLD_SIZE", "1"),
+              env_value("MASTER_ADDR", master),
+              env_value("MASTER_PORT", port),
+              env_value("LOCKSTEP_JOB", std::string(kConfigFolder) + "/" + kConfigKey),
+              env_value("LOCKSTEP_ATTEMPT", std::to_string(attempt.number)),
+              env_value("LOCKSTEP_OUTPUT", kOutputFolder),
+              env_value("LOCKSTEP_METRICS_PORT", std::to_string(settings.metrics_port)),
+              env_from_field("POD_NAME", "metadata.name"),
+              env_from_field("POD_NAMESPACE", "metadata.namespace"),
+              env_from_field("POD_IP", "status.podIP"),
+              env_from_field("NODE_NAME", "spec.nodeName")};
+  if (runs_own_command(job)) {  // what torchrun reads in place of its flags
+    env.push_back(env_value("PET_NNODES", std::to_string(attempt.ranks)));
+    env.push_back(env_value("PET_NODE_RANK", std::to_string(rank)));
+    env.push_back(env_value("PET_NPROC_PER_NODE", "1"));
+    env.push_back(env_value("PET_MASTER_ADDR", master));
+    env.push_back(env_value("PET_MASTER_PORT", port));
+  }
+  const json ours = env;
+  for (const auto& [name, value] : job.spec.env) {
+    const bool is_reserved = std::any_of(ours.begin(), ours.end(), [&](const json& variable) {
+      return variable.at("name") == name;
+    });
+    if (!is_reserved) env.push_back(env_value(name, value));
+  }
+  return env;
+}
+
+// An input without the fields that are ours: what is left is the volume's source.
+json volume_of(const std::string& name, json source) {
+  source.erase("mountPath");
+  source["name"] = name;
+  return source;
+}
+
+json render_volumes(const api::TrainingJob& job, const AttemptSpec& attempt) {
+  json volumes = json::array();
+  volumes.push_back({{"name", "config"},
+                     {"configMap", {{"name", config_map_name(job.meta.name, attempt.number)}}}});
+  volumes.push_back({{"name", "shm"}, {"emptyDir", {{"medium", "Memory"}}}});
+  for (const json& input : objects_in(job.spec.inputs)) {
+    volumes.push_back(volume_of("input-" + text_at(input, "name"), input));
+  }
+  // Without an output every pod has a folder of its own: enough for one rank, and the runtime
+  // itself refuses sharded jobs whose ranks do not see the same one.
+  const bool has_output = job.spec.output.is_object() && !job.spec.output.empty();
+  volumes.push_back(
+      volume_of("output", has_output ? job.spec.output : json{{"emptyDir", json::object()}}));
+  return volumes;
+}
+
+json render_mounts(const api::TrainingJob& job) {
+  json mounts = json::array();
+  mounts.push_back({{"name", "config"}, {"mountPath", kConfigFolder}, {"readOnly", true}});
+  mounts.push_back({{"name", "shm"}, {"mountPath", "/dev/shm"}});
+  for (const json& input : objects_in(job.spec.inputs)) {
+    mounts.push_back({{"name", "input-" + text_at(input, "name")},
+                      {"mountPath", text_at(input, "mountPath")},
+                      {"readOnly", true}});
+  }
+  mounts.push_back({{"name", "output"}, {"mountPath", kOutputFolder}});
+  return mounts;
+}
+
+json render_container(const api::TrainingJob& job, const AttemptSpec& attempt, int64_t rank,
+                      const Settings& settings) {
+  json container = {
+      {"name", "trainer"},
+      {"image", job.spec.image.empty() ? settings.runtime_image : job.spec.image},
+      {"command",
+       runs_own_command(job) ? job.spec.command : std::vector<std::string>{"lockstep-runtime"}},
+      {"env", render_env(job, attempt, rank, settings)},
+      {"ports",
+       {{{"name", "master"}, {"containerPort", settings.master_port}, {"protocol", "TCP"}},
+        {{"name", "metrics"}, {"containerPort", settings.metrics_port}, {"protocol", "TCP"}}}},
+      {"volumeMounts", render_mounts(job)},
+      {"terminationMessagePolicy", "FallbackToLogsOnError"},
+      {"securityContext",
+       {{"allowPrivilegeEscalation", false}, {"capabilities", {{"drop", {"ALL"}}}}}}};
+  if (!job.spec.args.empty()) container["args"] = job.spec.args;
+  if (job.spec.resources.is_object() && !job.spec.resources.empty()) {
+    container["resources"] = job.spec.resources;
+  }
+  return container;
+}
+
+json image_pull_secrets(const api::TrainingJob& job) {
+  json secrets = json::array();
+  for (const std::string& name : job.spec.image_pull_secrets) secrets.push_back({{"name", name}});
+  return secrets;
+}
+
+}  // namespace
+
+std::chrono::seconds grace_period(const api::TrainingJob& job) {
+  if (runs_own_command(job)) return std::chrono::seconds(kDefaultPodGraceSeconds);
+  int64_t checkpoint_seconds = kDefaultCheckpointGraceSeconds;
+  const json& train = job.spec.train;
+  if (train.is_object() && train.contains("checkpoint") && train["checkpoint"].is_object()) {
+    const auto found = train["checkpoint"].find("gracePeriodSeconds");
+    if (found != train["checkpoint"].end() && found->is_number_integer()) {
+      checkpoint_seconds = std::clamp<int64_t>(found->get<int64_t>(), 1, 86400);
+    }
+  }
+  return std::chrono::seconds(checkpoint_seconds + kStopMarginSeconds);
+}
+
+json render_config_map(const api::TrainingJob& job, const AttemptSpec& attempt) {
+  const json job_file = {
+      {"name", job.meta.name}, {"ranks", attempt.ranks}, {"train", job.spec.train}};
+  const std::string name = config_map_name(job.meta.name, attempt.number);
+  return {{"apiVersion", "v1"},
+          {"kind", "ConfigMap"},
+          {"metadata", metadata(job, name, child_labels(job))},
+          {"immutable", true},
+          {"data", {{kConfigKey, job_file.dump(2, ' ', false, json::error_handler_t::replace)}}}};
+}
+
+json render_service(const api::TrainingJob& job, const Settings& settings) {
+  const auto port = [](const char* name, int64_t number) {
+    return json{{"name", name}, {"port", number}, {"targetPort", number}, {"protocol", "TCP"}};
+  };
+  return {{"apiVersion", "v1"},
+          {"kind", "Service"},
+          {"metadata", metadata(job, service_name(job.meta.name), child_labels(job))},
+          {"spec",
+           {{"clusterIP", "None"},
+            {"publishNotReadyAddresses", true},
+            {"selector", {{kJobNameLabel, job.meta.name}}},
+            {"ports", json::array({port("master", settings.master_port),
+                                   port("metrics", settings.metrics_port)})}}}};
+}
+
+json render_pod(const api::TrainingJob& job, const AttemptSpec& attempt, int64_t rank,
+                const Settings& settings) {
+  const PodIdentity identity = {.attempt = attempt.number, .rank = rank};
+  const std::string name = pod_name(job.meta.name, identity);
+  json spec = {{"restartPolicy", "Never"},
+               {"hostname", name},
+               {"subdomain", service_name(job.meta.name)},
+               {"automountServiceAccountToken", false},
+               {"enableServiceLinks", false},
+               {"terminationGracePeriodSeconds", grace_period(job).count()},
+               {"securityContext",
+                {{"runAsNonRoot", true},
+                 {"runAsUser", kNonRootId},
+                 {"runAsGroup", kNonRootId},
+                 {"fsGroup", kNonRootId},
+                 {"fsGroupChangePolicy", "OnRootMismatch"},
+                 {"seccompProfile", {{"type", "RuntimeDefault"}}}}},
+               {"containers", json::array({render_container(job, attempt, rank, settings)})},
+               {"volumes", render_volumes(job, attempt)}};
+  if (!job.spec.image_pull_secrets.empty()) spec["imagePullSecrets"] = image_pull_secrets(job);
+  return {{"apiVersion", "v1"},
+          {"kind", "Pod"},
+          {"metadata", metadata(job, name, pod_labels(job, identity))},
+          {"spec", spec}};
+}
+
+}  // namespace lockstep::plan

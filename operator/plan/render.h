@@ -1,0 +1,37 @@
+// The JSON of a job's children. Pure.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include <nlohmann/json.hpp>
+
+#include "operator/api/training_job.h"
+#include "operator/plan/names.h"
+#include "operator/plan/plan.h"
+
+namespace lockstep::plan {
+
+// What all children of one attempt share.
+struct AttemptSpec {
+  int64_t number = 0;
+  int64_t ranks = 1;  // world size of this attempt; spec.ranks may already be another
+};
+
+// How long a pod may take to stop after SIGTERM: checkpoint.gracePeriodSeconds and a margin for
+// what comes after the checkpoint; Kubernetes' default for a program of the user's own.
+std::chrono::seconds grace_period(const api::TrainingJob& job);
+
+// The immutable ConfigMap "<job>-<attempt>" with the key job.json = {"name", "ranks", "train"}.
+nlohmann::json render_config_map(const api::TrainingJob& job, const AttemptSpec& attempt);
+
+// The headless Service "<job>", through which ranks find rank 0 before it is ready.
+nlohmann::json render_service(const api::TrainingJob& job, const Settings& settings);
+
+// The pod of one rank. Its container runs as user and group 65532 ("nonroot" in our images and in
+// common base images), which also owns mounted volumes. `spec.env` comes after our variables and
+// never overrides one. Without an output every pod gets an empty folder of its own.
+nlohmann::json render_pod(const api::TrainingJob& job, const AttemptSpec& attempt, int64_t rank,
+                          const Settings& settings);
+
+}  // namespace lockstep::plan

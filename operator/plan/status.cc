@@ -1,0 +1,148 @@
+#include "operator/plan/status.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+namespace lockstep::plan {
+namespace {
+
+using api::Condition;
+using api::ConditionStatus;
+using api::Time;
+using api::TrainingJobStatus;
+
+constexpr std::chrono::seconds kProgressPeriod{15};
+
+std::string summary_of(const TrainingJobStatus& status) {
+  return std::to_string(status.ranks.running) + "/" + std::to_string(status.ranks.desired) +
+         " ranks running";
+}
+
+// The first rank that cannot start and why, e.g. "rank 3: ImagePullBackOff".
+std::string obstacle_of(const Gang& gang) {
+  for (std::size_t rank = 0; rank < gang.ranks.size(); ++rank) {
+    const PodView* pod = gang.ranks[rank];
+    if (pod != nullptr && pod->phase == PodPhase::kPending && !pod->waiting_reason.empty()) {
+      return "rank " + std::to_string(rank) + ": " + pod->waiting_reason;
+    }
+  }
+  return {};
+}
+
+std::string message_of(const TrainingJobStatus& status, const Gang& gang) {
+  if (is_true(status, kRunning)) return {};
+  std::string message = summary_of(status);
+  const std::string obstacle = obstacle_of(gang);
+  if (!obstacle.empty()) message += "; " + obstacle;
+  if (has_reason(status, kRunning, kRestartingReason) && status.first_failure) {
+    message += "; restarting after " + summarize(*status.first_failure);
+  }
+  return message;
+}
+
+std::string state_of(const TrainingJobStatus& status) {
+  if (is_true(status, kRunning)) return "Running";
+  if (has_reason(status, kRunning, kRestartingReason)) return "Restarting";
+  return status.ranks.running > 0 ? "Starting" : "Pending";
+}
+
+// The gang stays Scheduled and Running once it was, until its attempt ends: a rank that vanishes
+// later is a loss, not a rank that has yet to come (Note [A vanished rank]).
+void latch(TrainingJobStatus& status, const char* type, bool holds, const std::string& reason,
+           Time now) {
+  if (holds || is_true(status, type)) {
+    const std::string all = std::string("AllRanks") + type;
+    set_condition(status, {.type = type, .value = true, .reason = all}, now);
+  } else {
+    set_condition(status, {.type = type, .reason = reason}, now);
+  }
+}
+
+}  // namespace
+
+const Condition* find_condition(const TrainingJobStatus& status, std::string_view type) {
+  const auto found = std::find_if(status.conditions.begin(), status.conditions.end(),
+                                  [&](const Condition& c) { return c.type == type; });
+  return found == status.conditions.end() ? nullptr : &*found;
+}
+
+bool is_true(const TrainingJobStatus& status, std::string_view type) {
+  const Condition* condition = find_condition(status, type);
+  return condition != nullptr && condition->status == ConditionStatus::kTrue;
+}
+
+bool has_reason(const TrainingJobStatus& status, std::string_view type, std::string_view reason) {
+  const Condition* condition = find_condition(status, type);
+  return condition != nullptr && condition->reason == reason;
+}
+
+bool is_finished(const TrainingJobStatus& status) {
+  return is_true(status, kSucceeded) || is_true(status, kFailed);
+}
+
+void set_condition(TrainingJobStatus& status, const ConditionUpdate& update, Time now) {
+  const ConditionStatus value = update.value ? ConditionStatus::kTrue : ConditionStatus::kFalse;
+  auto found = std::find_if(status.conditions.begin(), status.conditions.end(),
+                            [&](const Condition& c) { return c.type == update.type; });
+  if (found == status.conditions.end()) {
+    status.conditions.push_back({.type = update.type});
+    found = std::prev(status.conditions.end());
+  }
+  if (found->status != value) found->last_transition_time = now;
+  found->status = value;
+  found->reason = update.reason;
+  found->message = update.message;
+  found->observed_generation = status.observed_generation;
+}
+
+void count_ranks(TrainingJobStatus& status, const Gang& gang) {
+  api::RankCounts counts = {.desired = status.ranks.desired};
+  for (const PodView* pod : gang.ranks) {
+    if (pod == nullptr) continue;
+    if (is_succeeded(gang, pod)) {
+      ++counts.succeeded;
+    } else if (pod->phase == PodPhase::kFailed) {
+      ++counts.failed;
+    } else if (pod->phase == PodPhase::kRunning) {
+      ++counts.running;
+    }
+  }
+  counts.pending = gang.size() - counts.running - counts.succeeded - counts.failed;
+  status.ranks = counts;
+}
+
+void describe_gang(TrainingJobStatus& status, const Gang& gang, Time now) {
+  count_ranks(status, gang);
+  const api::RankCounts& ranks = status.ranks;
+  const std::string waiting = gang.taken_name.empty() ? "WaitingForNodes" : "NameTaken";
+  latch(status, kScheduled, is_scheduled(gang), waiting, now);
+
+  const bool runs = ranks.running > 0 && ranks.running + ranks.succeeded == gang.size();
+  const bool restarts = has_reason(status, kRunning, kRestartingReason);
+  latch(status, kRunning, runs, restarts ? kRestartingReason : kStartingReason, now);
+
+  status.state = state_of(status);
+  status.message = message_of(status, gang);
+}
+
+void merge_progress(TrainingJobStatus& status, const Observation& seen) {
+  if (!seen.strategy.empty()) status.strategy = seen.strategy;
+  if (!seen.progress || status.progress == seen.progress) return;
+  if (status.progress) {
+    const bool is_due =
+        seen.progress->last_update_time - status.progress->last_update_time >= kProgressPeriod;
+    const bool is_last = seen.progress->step == seen.progress->total_steps &&
+                         status.progress->step != seen.progress->step;
+    if (!is_due && !is_last) return;
+  }
+  status.progress = seen.progress;
+}
+
+std::string summarize(const api::FirstFailure& failure) {
+  std::string text = "rank " + std::to_string(failure.rank);
+  if (!failure.node.empty()) text += " on " + failure.node;
+  return text + ": " + failure.reason + ": " + failure.message;
+}
+
+}  // namespace lockstep::plan

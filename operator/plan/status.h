@@ -1,0 +1,59 @@
+// What a job's status says: conditions, counts, the state for display. Conditions are the API; the
+// state and the message follow from them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "operator/api/training_job.h"
+#include "operator/plan/gang.h"
+#include "operator/plan/plan.h"
+
+namespace lockstep::plan {
+
+inline constexpr const char* kAccepted = "Accepted";
+inline constexpr const char* kScheduled = "Scheduled";
+inline constexpr const char* kRunning = "Running";
+inline constexpr const char* kSuspended = "Suspended";
+inline constexpr const char* kSucceeded = "Succeeded";
+inline constexpr const char* kFailed = "Failed";
+
+// Reasons of Running=False that plan() itself reads again.
+inline constexpr const char* kStartingReason = "Starting";
+inline constexpr const char* kRestartingReason = "Restarting";
+inline constexpr const char* kSuspendingReason = "Suspending";
+inline constexpr const char* kScalingReason = "Scaling";
+
+// The condition of `type`, or null. Borrowed from `status`.
+const api::Condition* find_condition(const api::TrainingJobStatus& status, std::string_view type);
+bool is_true(const api::TrainingJobStatus& status, std::string_view type);
+bool has_reason(const api::TrainingJobStatus& status, std::string_view type,
+                std::string_view reason);
+// Succeeded or Failed is True: nothing will run again.
+bool is_finished(const api::TrainingJobStatus& status);
+
+struct ConditionUpdate {
+  const char* type = "";
+  bool value = false;
+  std::string reason;
+  std::string message;
+};
+// Sets a condition, with the status's observedGeneration; its transition time changes only when its
+// value does.
+void set_condition(api::TrainingJobStatus& status, const ConditionUpdate& update, api::Time now);
+
+// Writes rank counts, Scheduled, Running, the state and the message from what the gang does.
+void describe_gang(api::TrainingJobStatus& status, const Gang& gang, api::Time now);
+
+// Writes the rank counts alone. A rank without a pod counts as pending.
+void count_ranks(api::TrainingJobStatus& status, const Gang& gang);
+
+// Takes over rank 0's progress and strategy, at most every 15 s, so that a job costs the API server
+// little; the last step is always taken.
+void merge_progress(api::TrainingJobStatus& status, const Observation& seen);
+
+// One line about a failure: "rank 3 on n7: NonFinite: loss is nan".
+std::string summarize(const api::FirstFailure& failure);
+
+}  // namespace lockstep::plan

@@ -1,0 +1,77 @@
+#include "runtime/checkpoint/cleanup.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include "runtime/checkpoint/layout.h"
+#include "runtime/checkpoint/reader.h"
+
+namespace lockstep::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrunedPrefix = ".pruned-";
+
+bool is_leftover(const std::string& name, int64_t attempt, int64_t step) {
+  if (name.starts_with(kPrunedPrefix)) return true;
+  const std::optional<AttemptStep> save = parse_attempt_name(name);
+  if (!save) return false;
+  return save->attempt < attempt || (save->attempt == attempt && save->step < step);
+}
+
+void note(const common::Result<void>& result, std::vector<std::string>& failures) {
+  if (!result) failures.push_back(result.error().message);
+}
+
+void prune(Disk& disk, const std::string& parent, const FoundCheckpoint& old,
+           std::vector<std::string>& failures) {
+  const std::string doomed = parent + "/" + std::string(kPrunedPrefix) + step_name(old.step);
+  note(disk.remove_tree(doomed), failures);
+  if (const common::Result<void> renamed = disk.rename(old.folder, doomed); !renamed) {
+    return note(renamed, failures);
+  }
+  // Without this the removal could reach the disk before the rename does.
+  if (const common::Result<void> synced = disk.sync_folder(parent); !synced) {
+    return note(synced, failures);
+  }
+  note(disk.remove_tree(doomed), failures);
+}
+
+}  // namespace
+
+std::vector<std::string> prune_checkpoints(Disk& disk, const std::string& output,
+                                           int64_t newest_step, int64_t keep) {
+  const common::Result<std::vector<FoundCheckpoint>> found = find_checkpoints(output);
+  if (!found) return {found.error().message};
+  std::vector<std::string> failures;
+  int64_t num_kept = 1;  // newest_step itself
+  for (const FoundCheckpoint& checkpoint : *found) {
+    if (checkpoint.step >= newest_step || num_kept++ < keep) continue;
+    prune(disk, checkpoints_folder(output), checkpoint, failures);
+  }
+  return failures;
+}
+
+std::vector<std::string> remove_leftovers(Disk& disk, const std::string& output, int64_t attempt,
+                                          int64_t step) {
+  const std::string parent = checkpoints_folder(output);
+  std::vector<std::string> leftovers;
+  std::error_code error;
+  for (fs::directory_iterator entry(parent, error); entry != fs::directory_iterator();
+       entry.increment(error)) {
+    if (is_leftover(entry->path().filename().string(), attempt, step)) {
+      leftovers.push_back(entry->path().string());
+    }
+  }
+  std::vector<std::string> failures;
+  if (error && error != std::errc::no_such_file_or_directory) {
+    failures.push_back("cannot list " + parent + ": " + error.message());
+  }
+  for (const std::string& leftover : leftovers) note(disk.remove_tree(leftover), failures);
+  return failures;
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,24 @@
+// What goes away after a checkpoint is published: old checkpoints, and leftovers of saves that
+// died.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/checkpoint/disk.h"
+
+namespace lockstep::runtime {
+
+// Removes checkpoints older than `newest_step`, but not the `keep - 1` newest of them: each is
+// renamed first, so that one that is half removed is never found. Returns what failed.
+std::vector<std::string> prune_checkpoints(Disk& disk, const std::string& output,
+                                           int64_t newest_step, int64_t keep);
+
+// Removes the folders of saves of attempts before `attempt`, and of `attempt` before `step`; and
+// what pruning left half removed. A later attempt's folders stay: if there are any, this one is
+// outdated. Returns what failed.
+std::vector<std::string> remove_leftovers(Disk& disk, const std::string& output, int64_t attempt,
+                                          int64_t step);
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,247 @@
+#include "runtime/checkpoint/manifest.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/checkpoint/crc32c.h"
+
+namespace lockstep::runtime {
+namespace {
+
+using common::Error;
+using common::ErrorCode;
+using common::Result;
+using nlohmann::json;
+
+constexpr int64_t kMaxElems = INT64_MAX / 64;  // byte offsets of any piece stay far from overflow
+
+// The one spelling of a value, which checksums are taken of.
+std::string canonical(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string checksum_of(const std::string& text) {
+  char digits[9];
+  std::snprintf(digits, sizeof digits, "%08x",
+                crc32c(std::as_bytes(std::span(text.data(), text.size()))));
+  return digits;
+}
+
+std::optional<PieceKind> parse_kind(const std::string& name) {
+  for (const PieceKind kind : {PieceKind::kWeights, PieceKind::kMoment1, PieceKind::kMoment2}) {
+    if (name == to_string(kind)) return kind;
+  }
+  return std::nullopt;
+}
+
+json to_json(const std::vector<Piece>& pieces) {
+  json list = json::array();
+  for (const Piece& piece : pieces) {
+    list.push_back({{"unit", piece.unit},
+                    {"kind", to_string(piece.kind)},
+                    {"beginElem", piece.begin_elem},
+                    {"numElems", piece.num_elems},
+                    {"file", piece.file},
+                    {"offsetBytes", piece.offset_bytes},
+                    {"blockCrc32c", piece.block_crc32c}});
+  }
+  return list;
+}
+
+// Throws json::exception where a field is missing or has another type.
+std::vector<Piece> pieces_from_json(const json& list) {
+  std::vector<Piece> pieces;
+  for (const json& entry : list) {
+    Piece piece;
+    entry.at("unit").get_to(piece.unit);
+    const std::optional<PieceKind> kind = parse_kind(entry.at("kind").get<std::string>());
+    if (!kind) throw json::other_error::create(599, "unknown kind of piece", &entry);
+    piece.kind = *kind;
+    entry.at("beginElem").get_to(piece.begin_elem);
+    entry.at("numElems").get_to(piece.num_elems);
+    entry.at("file").get_to(piece.file);
+    entry.at("offsetBytes").get_to(piece.offset_bytes);
+    entry.at("blockCrc32c").get_to(piece.block_crc32c);
+    pieces.push_back(std::move(piece));
+  }
+  return pieces;
+}
+
+json to_json(const Manifest& manifest) {
+  json units = json::array();
+  for (const ManifestUnit& unit : manifest.units) {
+    units.push_back({{"name", unit.name}, {"numElems", unit.num_elems}});
+  }
+  return {{"version", kManifestVersion},
+          {"step", manifest.step},
+          {"attempt", manifest.attempt},
+          {"ranks", manifest.ranks},
+          {"strategy", manifest.strategy},
+          {"seed", manifest.seed},
+          {"globalBatchSize", manifest.global_batch_size},
+          {"samplesConsumed", manifest.samples_consumed},
+          {"train", manifest.train_json},
+          {"corpusFingerprint", manifest.corpus_fingerprint},
+          {"units", std::move(units)},
+          {"pieces", to_json(manifest.pieces)}};
+}
+
+// Throws json::exception, as above.
+Manifest from_json(const json& body) {
+  Manifest manifest;
+  body.at("step").get_to(manifest.step);
+  body.at("attempt").get_to(manifest.attempt);
+  body.at("ranks").get_to(manifest.ranks);
+  body.at("strategy").get_to(manifest.strategy);
+  body.at("seed").get_to(manifest.seed);
+  body.at("globalBatchSize").get_to(manifest.global_batch_size);
+  body.at("samplesConsumed").get_to(manifest.samples_consumed);
+  body.at("train").get_to(manifest.train_json);
+  body.at("corpusFingerprint").get_to(manifest.corpus_fingerprint);
+  for (const json& unit : body.at("units")) {
+    manifest.units.push_back(
+        {unit.at("name").get<std::string>(), unit.at("numElems").get<int64_t>()});
+  }
+  manifest.pieces = pieces_from_json(body.at("pieces"));
+  return manifest;
+}
+
+Error damaged(const std::string& path, const std::string& what) {
+  return Error{ErrorCode::kDataLoss, "manifest " + path + " is damaged: " + what, ""};
+}
+
+std::string describe(const Piece& piece) {
+  return "piece of unit " + std::to_string(piece.unit) + ", " + std::string(to_string(piece.kind)) +
+         ", element " + std::to_string(piece.begin_elem);
+}
+
+Result<void> check_piece(const Piece& piece, const std::vector<ManifestUnit>& units) {
+  const auto fail = [&](const std::string& what) {
+    return Error{ErrorCode::kDataLoss, describe(piece) + ": " + what, ""};
+  };
+  if (piece.unit < 0 || piece.unit >= static_cast<int64_t>(units.size())) {
+    return fail("there is no such unit");
+  }
+  const int64_t unit_elems = units[static_cast<std::size_t>(piece.unit)].num_elems;
+  if (unit_elems < 0 || unit_elems > kMaxElems) return fail("the unit's size is impossible");
+  if (piece.begin_elem < 0 || piece.num_elems < 1 || piece.num_elems > unit_elems ||
+      piece.begin_elem > unit_elems - piece.num_elems) {
+    return fail("it does not lie in its unit of " + std::to_string(unit_elems) + " elements");
+  }
+  if (piece.offset_bytes < 0 || piece.offset_bytes > kMaxElems) return fail("impossible offset");
+  if (piece.file.empty() || piece.file.front() == '.' ||
+      piece.file.find('/') != std::string::npos) {
+    return fail("\"" + piece.file + "\" is not a plain file name");
+  }
+  const int64_t num_bytes = piece.num_elems * static_cast<int64_t>(sizeof(float));
+  const int64_t num_blocks = (num_bytes + kChecksumBlockBytes - 1) / kChecksumBlockBytes;
+  if (static_cast<int64_t>(piece.block_crc32c.size()) != num_blocks) {
+    return fail("it needs " + std::to_string(num_blocks) + " checksums");
+  }
+  return {};
+}
+
+// `pieces` are those of one unit and kind.
+Result<void> check_tiling(const std::string& where, int64_t unit_elems,
+                          std::vector<const Piece*> pieces) {
+  std::sort(pieces.begin(), pieces.end(),
+            [](const Piece* a, const Piece* b) { return a->begin_elem < b->begin_elem; });
+  int64_t covered = 0;
+  for (const Piece* piece : pieces) {
+    if (piece->begin_elem != covered) {
+      const std::string what = piece->begin_elem > covered ? "gap" : "overlap";
+      return Error{ErrorCode::kDataLoss,
+                   what + " in " + where + " at element " +
+                       std::to_string(std::min(covered, piece->begin_elem)),
+                   ""};
+    }
+    covered += piece->num_elems;
+  }
+  if (covered != unit_elems) {
+    return Error{ErrorCode::kDataLoss, "gap in " + where + " at element " + std::to_string(covered),
+                 ""};
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view to_string(PieceKind kind) {
+  switch (kind) {
+    case PieceKind::kWeights:
+      return "weights";
+    case PieceKind::kMoment1:
+      return "moment1";
+    case PieceKind::kMoment2:
+      return "moment2";
+  }
+  return "unknown";
+}
+
+Result<void> check_pieces(const Manifest& manifest) {
+  std::map<std::pair<int64_t, PieceKind>, std::vector<const Piece*>> groups;
+  for (const Piece& piece : manifest.pieces) {
+    RETURN_IF_ERROR(check_piece(piece, manifest.units));
+    groups[{piece.unit, piece.kind}].push_back(&piece);
+  }
+  for (std::size_t i = 0; i < manifest.units.size(); ++i) {
+    const ManifestUnit& unit = manifest.units[i];
+    for (const PieceKind kind : {PieceKind::kWeights, PieceKind::kMoment1, PieceKind::kMoment2}) {
+      const std::string where = "unit " + unit.name + ", " + std::string(to_string(kind));
+      RETURN_IF_ERROR(check_tiling(where, unit.num_elems, groups[{static_cast<int64_t>(i), kind}]));
+    }
+  }
+  return {};
+}
+
+std::string encode(const Manifest& manifest) {
+  const json body = to_json(manifest);
+  return canonical({{"crc32c", checksum_of(canonical(body))}, {"manifest", body}}) + "\n";
+}
+
+Result<Manifest> decode_manifest(std::string_view text, const std::string& path) {
+  const json envelope = json::parse(text, nullptr, false);
+  if (envelope.is_discarded()) return damaged(path, "it is not complete JSON");
+  try {
+    const json& body = envelope.at("manifest");
+    if (envelope.at("crc32c").get<std::string>() != checksum_of(canonical(body))) {
+      return damaged(path, "its checksum does not match");
+    }
+    const auto version = body.at("version").get<int64_t>();
+    if (version != kManifestVersion) {
+      return Error{ErrorCode::kInvalidArgument,
+                   path + " has format version " + std::to_string(version) +
+                       ", this program knows version " + std::to_string(kManifestVersion),
+                   "use the version of the program that wrote this checkpoint"};
+    }
+    Manifest manifest = from_json(body);
+    if (const Result<void> checked = check_pieces(manifest); !checked) {
+      return damaged(path, checked.error().message);
+    }
+    return manifest;
+  } catch (const json::exception& failure) {
+    return damaged(path, failure.what());
+  }
+}
+
+std::string encode_pieces(const std::vector<Piece>& pieces) {
+  return canonical(to_json(pieces));
+}
+
+Result<std::vector<Piece>> decode_pieces(std::string_view text) {
+  try {
+    return pieces_from_json(json::parse(text));
+  } catch (const json::exception& failure) {
+    return Error{ErrorCode::kInvalidArgument,
+                 std::string("not a list of checkpoint pieces: ") + failure.what(), ""};
+  }
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,72 @@
+// The manifest of a checkpoint: what was trained, up to where, and which bytes of which file hold
+// which elements. A folder is a checkpoint if and only if it is named step-N and holds a manifest.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/common/result.h"
+
+namespace lockstep::runtime {
+
+inline constexpr int64_t kManifestVersion = 1;
+inline constexpr std::string_view kManifestName = "manifest.json";
+
+// Pieces are checksummed in blocks of this many bytes (the last is shorter), so that reading a
+// slice verifies no more than it must. Part of the format.
+inline constexpr int64_t kChecksumBlockBytes = 256 * 1024;
+
+enum class PieceKind { kWeights, kMoment1, kMoment2 };
+std::string_view to_string(PieceKind kind);
+
+// Elements [begin_elem, begin_elem + num_elems) of one unit, fp32 little-endian, in one place of
+// one file.
+struct Piece {
+  int64_t unit = 0;  // index in Manifest::units
+  PieceKind kind = PieceKind::kWeights;
+  int64_t begin_elem = 0;
+  int64_t num_elems = 0;  // at least 1
+  std::string file;       // plain name in the checkpoint's folder
+  int64_t offset_bytes = 0;
+  std::vector<uint32_t> block_crc32c;  // one per kChecksumBlockBytes
+  bool operator==(const Piece&) const = default;
+};
+
+struct ManifestUnit {
+  std::string name;
+  int64_t num_elems = 0;
+  bool operator==(const ManifestUnit&) const = default;
+};
+
+struct Manifest {
+  int64_t step = 0;
+  int64_t attempt = 0;
+  int64_t ranks = 1;     // that wrote it; any number may read it
+  std::string strategy;  // informational
+  int64_t seed = 0;
+  int64_t global_batch_size = 0;
+  int64_t samples_consumed = 0;
+  std::string train_json;  // the normalised `spec.train`
+  std::string corpus_fingerprint;
+  std::vector<ManifestUnit> units;
+  std::vector<Piece> pieces;  // for every unit and kind they tile the unit
+  bool operator==(const Manifest&) const = default;
+};
+
+// kDataLoss, naming unit, kind and element, if the pieces do not tile every unit for every kind or
+// if a piece is malformed (unknown unit, a file name with a slash, a wrong count of checksums).
+common::Result<void> check_pieces(const Manifest& manifest);
+
+// JSON text that carries its own checksum.
+std::string encode(const Manifest& manifest);
+// Errors: kDataLoss if the text is cut, changed or inconsistent; kInvalidArgument for a format
+// version that this program does not know. `path` is named in messages.
+common::Result<Manifest> decode_manifest(std::string_view text, const std::string& path);
+
+// For the way of a rank's pieces to rank 0.
+std::string encode_pieces(const std::vector<Piece>& pieces);
+common::Result<std::vector<Piece>> decode_pieces(std::string_view text);
+
+}  // namespace lockstep::runtime

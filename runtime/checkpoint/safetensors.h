@@ -1,0 +1,96 @@
+// safetensors files: written by all ranks at once, each its own byte ranges; read by memory map.
+// Format: 8 bytes little-endian length of the header, JSON header, tensors. All tensors are fp32.
+// Source: https://github.com/huggingface/safetensors#format
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/checkpoint/disk.h"
+#include "runtime/common/mapped_file.h"
+#include "runtime/common/result.h"
+
+namespace lockstep::runtime {
+
+struct TensorLayout {
+  std::string name;
+  std::vector<int64_t> shape;
+  int64_t begin_elem = 0;  // in its unit
+  int64_t num_elems = 0;   // the product of shape
+};
+
+struct UnitLayout {
+  std::vector<TensorLayout> tensors;  // contiguous, in order, from element 0 to num_elems
+  int64_t num_elems = 0;
+};
+
+struct SafetensorsPlan {
+  std::string header;                       // length field and JSON, padded to 8 bytes
+  std::vector<int64_t> unit_offsets_bytes;  // in the file, one per unit
+  int64_t total_bytes = 0;
+};
+
+// The file's layout, equal on every rank: units one after the other. The header depends on names
+// and shapes only. kInvalidArgument names the tensor if a unit is not tiled by its tensors or a
+// name is used twice.
+common::Result<SafetensorsPlan> plan_safetensors(std::span<const UnitLayout> units);
+
+// Rank 0: create(), then (after a barrier) every rank: join(), write_range()..., sync(), then
+// (after a barrier) rank 0: finish(). Until then the file has a hidden temporary name.
+class SafetensorsWriter {
+ public:
+  // Rank 0: makes the folder and the temporary file in its full size, and writes the header.
+  static common::Result<SafetensorsWriter> create(Disk& disk, const std::string& path,
+                                                  const SafetensorsPlan& plan);
+  // Other ranks: opens the temporary file. kNotFound if rank 0 has not created it.
+  static common::Result<SafetensorsWriter> join(Disk& disk, const std::string& path,
+                                                const SafetensorsPlan& plan);
+
+  // Writes elements [begin_elem, begin_elem + values.size()) of unit `unit`, which must hold them.
+  common::Result<void> write_range(int64_t unit, int64_t begin_elem, std::span<const float> values);
+  // Returns when this rank's ranges are on stable storage.
+  common::Result<void> sync();
+  // Rank 0, after all ranks' sync(): gives the file its name. A reader sees all of it or nothing.
+  common::Result<void> finish();
+
+ private:
+  SafetensorsWriter(Disk& disk, std::string path, const SafetensorsPlan& plan,
+                    std::unique_ptr<DiskFile> file);
+
+  Disk* disk_;  // borrowed; outlives the writer
+  std::string path_;
+  std::vector<int64_t> unit_offsets_bytes_;
+  int64_t total_bytes_;
+  std::unique_ptr<DiskFile> file_;
+};
+
+struct TensorView {
+  std::string dtype;  // "F32", "BF16", ...
+  std::vector<int64_t> shape;
+  std::span<const std::byte> bytes;  // in the map; lives as long as the reader
+};
+
+class SafetensorsReader {
+ public:
+  // Maps the file and checks the header: lengths, offsets, shapes. kDataLoss names what is wrong.
+  static common::Result<SafetensorsReader> open(const std::string& path);
+
+  const std::map<std::string, TensorView>& tensors() const { return tensors_; }
+
+  // The values of an fp32 tensor of `num_elems` elements. kNotFound if there is no such tensor,
+  // kInvalidArgument if its type or size is another. The span lives as long as the reader.
+  common::Result<std::span<const float>> floats(const std::string& name, int64_t num_elems) const;
+
+ private:
+  SafetensorsReader(std::string path, common::MappedFile file);
+
+  std::string path_;
+  common::MappedFile file_;
+  std::map<std::string, TensorView> tensors_;
+};
+
+}  // namespace lockstep::runtime

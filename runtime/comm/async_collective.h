@@ -1,0 +1,33 @@
+// Turns a blocking mover of bytes into a Collective: one thread carries out the operations in the
+// order in which they were issued, so that callers never block and every backend behaves alike.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "runtime/comm/collective.h"
+
+namespace lockstep::runtime {
+
+// Moves the bytes of one operation and returns when they are there. Called by one thread at a time,
+// never with empty buffers. Throws PeerLostError or CollectiveTimeoutError naming `what`; unusable
+// after a throw.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual int rank() const = 0;
+  virtual int world_size() const = 0;
+  virtual std::string_view backend() const = 0;
+  virtual void all_gather(std::span<const std::byte> shard, std::span<std::byte> full,
+                          std::string_view what) = 0;
+  virtual void all_to_all(std::span<const std::byte> send, std::span<std::byte> recv,
+                          std::string_view what) = 0;
+};
+
+// After the first failure every later operation fails the same way. Destroying the Collective
+// finishes what was issued. Throws std::logic_error at issue if buffer sizes do not fit together.
+std::unique_ptr<Collective> make_async_collective(std::unique_ptr<Transport> transport);
+
+}  // namespace lockstep::runtime

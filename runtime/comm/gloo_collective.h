@@ -1,0 +1,27 @@
+// Collectives over TCP by c10d's ProcessGroupGloo. Includes torch: only comm/*.cc may include this.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "runtime/comm/collective.h"
+
+namespace lockstep::runtime {
+
+struct GlooOptions {
+  int rank = 0;
+  int world_size = 1;
+  std::string local_address;  // numeric; peers dial it
+  std::chrono::milliseconds timeout{600'000};
+};
+
+// Connects all ranks through `store`, which must be a prefix that no other group uses (a second
+// group on the same keys would pick up the first one's addresses). Throws what c10d throws if the
+// ranks do not meet.
+std::unique_ptr<Collective> make_gloo_collective(const c10::intrusive_ptr<c10d::Store>& store,
+                                                 const GlooOptions& options);
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,242 @@
+#include "runtime/comm/rendezvous.h"
+
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <unistd.h>
+
+#include "runtime/comm/choose_backend.h"
+#include "runtime/comm/gloo_collective.h"
+#include "runtime/comm/shm_collective.h"
+#include "runtime/comm/shm_segment.h"
+#include "runtime/comm/single_collective.h"
+#include "runtime/comm/tcp_endpoint.h"
+
+namespace lockstep::runtime {
+namespace {
+
+using Backend = common::CommunicationConfig::Backend;
+using Clock = std::chrono::steady_clock;
+
+// Note [The meeting]
+// Keys, all under "attempt-A/". Rank 0 sets `segment` to the name of a fresh segment, or to "" if
+// it could not or must not make one. Every rank tries to open it and sets `joined/R` to "yes" or to
+// the reason why not. Rank 0 reads them all and sets `backend`; everybody follows. At the end every
+// rank sets `connected/R` and rank 0, whose process holds the store, stays until all have.
+
+std::string endpoint_of(const RendezvousOptions& options) {
+  return options.master_addr + ":" + std::to_string(options.master_port);
+}
+
+std::chrono::milliseconds time_left(Clock::time_point deadline) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+  return std::max(left, std::chrono::milliseconds(1));  // c10d reads 0 as forever
+}
+
+struct OpenStore {
+  c10::intrusive_ptr<c10d::Store> store;
+  std::string address;  // numeric, of rank 0
+};
+
+OpenStore open_store(const RendezvousOptions& options, Clock::time_point deadline) {
+  c10d::TCPStoreOptions store_options;
+  store_options.port = static_cast<uint16_t>(options.master_port);
+  store_options.isServer = options.rank == 0;
+  store_options.waitWorkers = false;
+  std::string address;
+  if (options.rank == 0) {
+    const ListeningSocket socket = listen_as_master(options.master_addr, options.master_port);
+    store_options.masterListenFd = socket.fd;  // the store closes it
+    address = socket.address;
+  } else {
+    const auto found = await_listener(options.master_addr, options.master_port, deadline);
+    if (!found) {
+      throw RendezvousTimeoutError("rank " + std::to_string(options.rank) + ": nobody listens at " +
+                                   endpoint_of(options) + " after " +
+                                   std::to_string(options.timeout.count()) + " ms");
+    }
+    address = *found;
+  }
+  store_options.timeout = time_left(deadline);
+  auto tcp = c10::make_intrusive<c10d::TCPStore>(address, store_options);
+  const std::string prefix = "attempt-" + std::to_string(options.attempt);
+  return {c10::make_intrusive<c10d::PrefixStore>(prefix, std::move(tcp)), address};
+}
+
+// The keys of one meeting.
+class Meeting {
+ public:
+  Meeting(const RendezvousOptions& options, Clock::time_point deadline)
+      : options_(options), deadline_(deadline), open_(open_store(options, deadline)) {}
+
+  const c10::intrusive_ptr<c10d::Store>& store() const { return open_.store; }
+  const std::string& address() const { return open_.address; }
+
+  void set(const std::string& key, std::string_view value) {
+    open_.store->set(key, std::vector<uint8_t>(value.begin(), value.end()));
+  }
+
+  // Blocks until the key is set. Throws RendezvousTimeoutError saying who was awaited.
+  std::string get(const std::string& key, const std::string& awaited) {
+    try {
+      open_.store->wait({key}, time_left(deadline_));
+    } catch (const c10::DistStoreError&) {
+      throw RendezvousTimeoutError("rank " + std::to_string(options_.rank) + " waited " +
+                                   std::to_string(options_.timeout.count()) + " ms at " +
+                                   endpoint_of(options_) + " for " + awaited);
+    }
+    const std::vector<uint8_t> value = open_.store->get(key);
+    return {value.begin(), value.end()};
+  }
+
+  // Values of "NAME/R" of all ranks; the error names every rank that is missing.
+  std::vector<std::string> get_from_all(const std::string& name) {
+    std::vector<std::string> values;
+    for (int rank = 0; rank < options_.world_size; ++rank) {
+      values.push_back(get(name + "/" + std::to_string(rank), missing_ranks(name, rank)));
+    }
+    return values;
+  }
+
+  void set_own(const std::string& name, std::string_view value) {
+    set(name + "/" + std::to_string(options_.rank), value);
+  }
+
+ private:
+  std::string missing_ranks(const std::string& name, int first) {
+    std::string ranks;
+    for (int rank = first; rank < options_.world_size; ++rank) {
+      if (open_.store->check({name + "/" + std::to_string(rank)})) continue;
+      ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+    }
+    return "ranks " + ranks + " of " + std::to_string(options_.world_size);
+  }
+
+  const RendezvousOptions& options_;
+  Clock::time_point deadline_;
+  OpenStore open_;
+};
+
+// The process id tells an operator whose file it is; the nonce makes the name unique.
+std::string fresh_segment_name() {
+  std::random_device random;
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string name = "lockstep-" + std::to_string(getpid()) + "-";
+  for (int i = 0; i < 32; ++i) name += kDigits[random() % 16];
+  return name;
+}
+
+// Removes the segment's name when the meeting is over, however it ends.
+class SegmentName {
+ public:
+  explicit SegmentName(std::string name) : name_(std::move(name)) {}
+  ~SegmentName() { unlink_shm_segment(name_); }
+  SegmentName(const SegmentName&) = delete;
+  SegmentName& operator=(const SegmentName&) = delete;
+
+ private:
+  std::string name_;
+};
+
+// Rank 0: makes the segment unless Gloo is forced. Returns its name, or "" and the reason.
+std::string offer_segment(const RendezvousOptions& options, std::string& reason) {
+  if (options.backend == Backend::kGloo) return "";
+  const std::string name = fresh_segment_name();
+  try {
+    create_shm_segment(name, {.world_size = options.world_size});
+    return name;
+  } catch (const std::system_error& error) {
+    reason = error.what();
+    return "";
+  }
+}
+
+// Opens the offered segment; on failure returns null and the reason.
+std::unique_ptr<ShmSegment> try_join(const std::string& name, const RendezvousOptions& options,
+                                     std::string& outcome) {
+  if (name.empty()) {
+    outcome = "no segment was offered";
+    return nullptr;
+  }
+  try {
+    auto segment = std::make_unique<ShmSegment>(name, options.rank, options.world_size);
+    outcome = kJoinedSegment;
+    return segment;
+  } catch (const std::runtime_error& error) {
+    outcome = error.what();
+    return nullptr;
+  }
+}
+
+// Rank 0 gathers every rank's outcome of try_join() and decides; all return its verdict.
+std::string agree_on_backend(const RendezvousOptions& options, Meeting& meeting,
+                             const std::string& own_outcome, const std::string& offer_failure) {
+  meeting.set_own("joined", own_outcome);
+  if (options.rank == 0) {
+    const std::vector<std::string> joined = meeting.get_from_all("joined");
+    meeting.set("backend", choose_backend(options.backend, joined, offer_failure));
+  }
+  return meeting.get("backend", "rank 0 to hear from all ranks");
+}
+
+std::unique_ptr<Collective> connect_gloo(const RendezvousOptions& options, const Meeting& meeting) {
+  return make_gloo_collective(
+      c10::make_intrusive<c10d::PrefixStore>("gloo", meeting.store()),
+      {.rank = options.rank,
+       .world_size = options.world_size,
+       .local_address = local_address_towards(meeting.address(), options.master_port),
+       .timeout = options.timeout});
+}
+
+std::unique_ptr<Collective> meet(const RendezvousOptions& options) {
+  Meeting meeting(options, Clock::now() + options.timeout);
+  const bool is_master = options.rank == 0;
+  std::string offer_failure;
+  std::optional<SegmentName> removed_at_end;
+  if (is_master) {
+    const std::string offer = offer_segment(options, offer_failure);
+    if (!offer.empty()) removed_at_end.emplace(offer);
+    meeting.set("segment", offer);
+  }
+  std::string outcome;
+  std::unique_ptr<ShmSegment> segment =
+      try_join(meeting.get("segment", "rank 0"), options, outcome);
+  const std::string backend = agree_on_backend(options, meeting, outcome, offer_failure);
+
+  std::unique_ptr<Collective> collective;
+  if (backend == "shared-memory") {
+    collective = make_shm_collective(std::move(segment), options.timeout);
+  } else if (backend == "gloo") {
+    collective = connect_gloo(options, meeting);
+  }
+  meeting.set_own("connected", "yes");
+  if (is_master) meeting.get_from_all("connected");
+  if (collective == nullptr) {
+    throw BackendUnavailableError("shared memory cannot serve these ranks, " + backend);
+  }
+  return collective;
+}
+
+}  // namespace
+
+std::unique_ptr<Collective> connect(const RendezvousOptions& options) {
+  if (options.world_size == 1) return make_single_collective();
+  try {
+    return meet(options);
+  } catch (const c10::DistNetworkError& error) {
+    throw PeerLostError("rendezvous at " + endpoint_of(options) + ": " +
+                        error.what_without_backtrace());
+  } catch (const c10::DistStoreError& error) {
+    throw RendezvousTimeoutError("rendezvous at " + endpoint_of(options) + ": " +
+                                 error.what_without_backtrace());
+  }
+}
+
+}  // namespace lockstep::runtime

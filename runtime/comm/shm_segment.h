@@ -1,0 +1,85 @@
+// A file in /dev/shm that the ranks of one host map: counters and staging areas of the
+// shared-memory backend, and the proof of life of every rank.
+//
+// Note [Proof of life]
+// Each rank holds an open-file-description write lock on byte `rank` of the file. The kernel drops
+// it when the process ends in whatever way, so a rank that has joined, has not said goodbye and
+// whose byte is unlocked is dead. The locks belong to the open file, not to the process, so ranks
+// may also be threads of one process.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace lockstep::runtime {
+
+struct ShmLayout {
+  int world_size = 1;
+  size_t slot_bytes = size_t{1} << 20;  // of one staging slot; every rank has two
+};
+
+// Creates and initialises /dev/shm/`name`. The memory is reserved at once, so that a full /dev/shm
+// is an error here and not a SIGBUS later. Throws std::system_error.
+void create_shm_segment(const std::string& name, const ShmLayout& layout);
+// Removes the name; mappings stay. Missing names are ignored.
+void unlink_shm_segment(const std::string& name) noexcept;
+
+// One rank's mapping of a segment.
+class ShmSegment {
+ public:
+  static constexpr uint32_t kNumSlots = 2;
+
+  // Counters of one rank, written by it and read by its peers; each on its own cache line because
+  // different ranks wait on them.
+  struct RankState {
+    alignas(64) std::atomic<uint32_t> joined;
+    std::atomic<uint32_t> left;                   // 1: said goodbye
+    alignas(64) std::atomic<uint32_t> published;  // chunks staged so far, modulo 2^32
+    alignas(64) std::atomic<uint32_t> consumed;   // chunks read from all peers so far
+  };
+  // What the staged chunk belongs to, so that ranks out of step are found out.
+  struct alignas(64) SlotTag {
+    uint64_t operation = 0;
+    uint64_t bytes = 0;
+  };
+
+  // Opens, maps and joins an initialised segment as `rank`. Throws std::system_error if it cannot
+  // be opened, std::runtime_error if it is of another layout or the rank is taken.
+  ShmSegment(const std::string& name, int rank, int world_size);
+  ~ShmSegment();  // says goodbye
+  ShmSegment(const ShmSegment&) = delete;
+  ShmSegment& operator=(const ShmSegment&) = delete;
+
+  int rank() const { return rank_; }
+  int world_size() const { return world_size_; }
+  size_t slot_bytes() const { return slot_bytes_; }
+
+  std::atomic<uint32_t>& abort_word() const;  // 0 until a rank gives up; see ShmTransport
+  RankState& state(int rank) const;
+  SlotTag& tag(int rank, uint32_t slot) const;
+  std::span<std::byte> slot(int rank, uint32_t slot) const;
+
+  // True if `rank` has joined and its lock is gone: dead, or left. See Note [Proof of life].
+  bool is_dead(int rank) const;
+
+ private:
+  friend void create_shm_segment(const std::string& name, const ShmLayout& layout);
+  struct Header;
+
+  static size_t file_bytes(int world_size, size_t slot_bytes);
+  static void initialise(std::byte* base, int world_size, size_t slot_bytes);
+  void map_and_join(const std::string& path);
+  Header& header() const;
+
+  int rank_ = 0;
+  int world_size_ = 0;
+  size_t slot_bytes_ = 0;
+  int file_ = -1;
+  std::byte* base_ = nullptr;
+  size_t mapped_bytes_ = 0;
+};
+
+}  // namespace lockstep::runtime

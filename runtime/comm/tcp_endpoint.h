@@ -1,0 +1,31 @@
+// Addresses, listening and dialling for the rendezvous; plain sockets, no torch.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+namespace lockstep::runtime {
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+// A listening socket, and the numeric address under which its owner dials itself.
+struct ListeningSocket {
+  int fd = -1;  // the caller closes it or hands it on
+  std::string address;
+};
+
+// Listens on `port` of the address that `host` stands for if that is one of this machine's, else on
+// all addresses: jobs that share a machine by having an address each do not collide, and a job on
+// loopback is not reachable from the network.
+// Throws PortInUseError (rendezvous.h) if the port is taken, std::system_error otherwise.
+ListeningSocket listen_as_master(const std::string& host, int port);
+
+// Numeric address of `host` at which something accepts connections on `port`. Resolves and dials
+// again every few milliseconds until then; nothing if `deadline` passes.
+std::optional<std::string> await_listener(const std::string& host, int port, Deadline deadline);
+
+// Numeric address of this machine from which `address` is reached. Throws std::system_error.
+std::string local_address_towards(const std::string& address, int port);
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,80 @@
+#include "runtime/common/progress.h"
+
+#include <nlohmann/json.hpp>
+
+namespace lockstep::common {
+namespace {
+
+template <typename T>
+void read_optional(const nlohmann::json& json, const char* key, std::optional<T>& value) {
+  const auto found = json.find(key);
+  if (found != json.end() && !found->is_null()) value = found->get<T>();
+}
+
+RankHeartbeat decode_heartbeat(const nlohmann::json& json) {
+  return RankHeartbeat{.rank = json.at("rank").get<int>(),
+                       .step = json.at("step").get<int64_t>(),
+                       .age_seconds = json.at("ageSeconds").get<double>(),
+                       .step_seconds = json.at("stepSeconds").get<double>()};
+}
+
+JobProgress decode_object(const nlohmann::json& json) {
+  JobProgress progress{.job = json.at("job").get<std::string>(),
+                       .attempt = json.at("attempt").get<int>(),
+                       .rank = json.at("rank").get<int>(),
+                       .phase = json.at("phase").get<std::string>(),
+                       .strategy = json.at("strategy").get<std::string>(),
+                       .step = json.at("step").get<int64_t>(),
+                       .total_steps = json.at("totalSteps").get<int64_t>(),
+                       .loss = json.at("loss").get<std::string>(),
+                       .tokens_per_second = json.at("tokensPerSecond").get<double>(),
+                       .eta_seconds = {},
+                       .last_checkpoint_step = {},
+                       .ranks = {},
+                       .slowest_rank = {}};
+  read_optional(json, "etaSeconds", progress.eta_seconds);
+  read_optional(json, "lastCheckpointStep", progress.last_checkpoint_step);
+  read_optional(json, "slowestRank", progress.slowest_rank);
+  if (const auto ranks = json.find("ranks"); ranks != json.end()) {
+    for (const nlohmann::json& heartbeat : *ranks) {
+      progress.ranks.push_back(decode_heartbeat(heartbeat));
+    }
+  }
+  return progress;
+}
+
+}  // namespace
+
+std::string encode(const JobProgress& progress) {
+  nlohmann::ordered_json json = {{"job", progress.job},
+                                 {"attempt", progress.attempt},
+                                 {"rank", progress.rank},
+                                 {"phase", progress.phase},
+                                 {"strategy", progress.strategy},
+                                 {"step", progress.step},
+                                 {"totalSteps", progress.total_steps},
+                                 {"loss", progress.loss},
+                                 {"tokensPerSecond", progress.tokens_per_second}};
+  if (progress.eta_seconds) json["etaSeconds"] = *progress.eta_seconds;
+  if (progress.last_checkpoint_step) json["lastCheckpointStep"] = *progress.last_checkpoint_step;
+  if (progress.slowest_rank) json["slowestRank"] = *progress.slowest_rank;
+  for (const RankHeartbeat& heartbeat : progress.ranks) {
+    json["ranks"].push_back({{"rank", heartbeat.rank},
+                             {"step", heartbeat.step},
+                             {"ageSeconds", heartbeat.age_seconds},
+                             {"stepSeconds", heartbeat.step_seconds}});
+  }
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+Result<JobProgress> decode_progress(std::string_view text) {
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object()) return Error{ErrorCode::kDataLoss, "progress is not a JSON object", ""};
+  try {
+    return decode_object(json);
+  } catch (const nlohmann::json::exception& error) {
+    return Error{ErrorCode::kDataLoss, std::string("progress: ") + error.what(), ""};
+  }
+}
+
+}  // namespace lockstep::common

@@ -1,0 +1,215 @@
+#include <algorithm>
+
+#include "runtime/common/suggest.h"
+#include "runtime/common/train_config.h"
+#include "runtime/common/train_fields.h"
+
+namespace lockstep::common {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kMaxFactor = 1 << 20;  // products of three stay within int64
+constexpr int64_t kMaxSteps = 1'000'000'000;
+constexpr int64_t kMaxRanks = 4096;
+
+// Reads fields of `train` by path and gathers what is wrong.
+struct Relations {
+  const json& train;
+  const std::string& prefix;
+  Problems problems;
+
+  const json* find(const std::string& pointer) const {
+    const json::json_pointer at("/" + pointer);
+    return train.is_object() && train.contains(at) ? &train.at(at) : nullptr;
+  }
+  // Nothing unless the field is an integer within its bounds: only then relations mean anything.
+  std::optional<int64_t> integer(const std::string& pointer, int64_t least = 1,
+                                 int64_t most = kMaxFactor) const {
+    const json* field = find(pointer);
+    if (field == nullptr || !field->is_number_integer()) return std::nullopt;
+    const auto value = field->get<int64_t>();
+    return value >= least && value <= most ? std::optional(value) : std::nullopt;
+  }
+  // `field` starts with a dot.
+  void report(const std::string& field, std::string message, std::string hint = "") {
+    problems.push_back({.path = prefix.empty() ? field.substr(1) : prefix + field,
+                        .message = std::move(message),
+                        .hint = std::move(hint)});
+  }
+};
+
+std::string text_of(int64_t value) {
+  return std::to_string(value);
+}
+
+std::string rank_counts_hint(int64_t num_micro_batches) {
+  constexpr size_t kMostListed = 12;
+  std::vector<std::string> words;
+  for (const int64_t ranks : rank_counts_for(num_micro_batches)) {
+    if (words.size() == kMostListed) {
+      words.emplace_back("...");
+      break;
+    }
+    words.push_back(text_of(ranks));
+  }
+  return "rank counts that work: " + join(words);
+}
+
+void check_divisible(Relations& out, int64_t global, int64_t micro, int64_t ranks) {
+  if (global % micro != 0) {
+    out.report(".batch.globalBatchSize", std::string("must be divisible by microBatchSize ")
+                                             .append(text_of(micro))
+                                             .append(", found ")
+                                             .append(text_of(global)));
+    return;
+  }
+  const int64_t num_micro_batches = global / micro;
+  if (num_micro_batches % ranks != 0) {
+    out.report(".batch.globalBatchSize",
+               std::string("makes ")
+                   .append(text_of(num_micro_batches))
+                   .append(" micro-batches, which ")
+                   .append(text_of(ranks))
+                   .append(" ranks cannot share evenly"),
+               rank_counts_hint(num_micro_batches));
+  }
+}
+
+void check_batch(Relations& out, int64_t ranks) {
+  const std::optional<int64_t> global = out.integer("batch/globalBatchSize");
+  const std::optional<int64_t> micro = out.integer("batch/microBatchSize");
+  const std::optional<int64_t> accumulation = out.integer("batch/accumulationSteps");
+  const json* batch = out.find("batch");
+  if (batch == nullptr || !batch->is_object() || ranks < 1 || ranks > kMaxRanks) return;
+  const bool wrong_value = (batch->contains("globalBatchSize") && !global) ||
+                           (batch->contains("microBatchSize") && !micro) ||
+                           (batch->contains("accumulationSteps") && !accumulation);
+  if (wrong_value) return;
+  if (!global) {
+    if (!micro || !accumulation) {
+      out.report(".batch.globalBatchSize", "is required",
+                 "give globalBatchSize, or microBatchSize and accumulationSteps");
+    }
+    return;
+  }
+  if (!accumulation) return check_divisible(out, *global, micro.value_or(1), ranks);
+  if (micro && *global != *micro * *accumulation * ranks) {
+    out.report(".batch.accumulationSteps",
+               std::string("globalBatchSize ")
+                   .append(text_of(*global))
+                   .append(" is not microBatchSize ")
+                   .append(text_of(*micro))
+                   .append(" * accumulationSteps ")
+                   .append(text_of(*accumulation))
+                   .append(" * ranks ")
+                   .append(text_of(ranks)),
+               "remove accumulationSteps: it follows from the others");
+  } else if (!micro && *global % (*accumulation * ranks) != 0) {
+    out.report(".batch.globalBatchSize",
+               std::string("must be divisible by accumulationSteps * ranks = ")
+                   .append(text_of(*accumulation * ranks))
+                   .append(", found ")
+                   .append(text_of(*global)));
+  }
+}
+
+void check_heads(Relations& out) {
+  const std::optional<int64_t> hidden = out.integer("model/config/hidden_size");
+  const std::optional<int64_t> heads = out.integer("model/config/num_attention_heads");
+  const std::optional<int64_t> kv_heads = out.integer("model/config/num_key_value_heads");
+  std::optional<int64_t> head_dim = out.integer("model/config/head_dim");
+  if (heads && kv_heads && *heads % *kv_heads != 0) {
+    out.report(".model.config.num_key_value_heads", std::string("must divide num_attention_heads ")
+                                                        .append(text_of(*heads))
+                                                        .append(", found ")
+                                                        .append(text_of(*kv_heads)));
+  }
+  if (!head_dim && hidden && heads && out.find("model/config/head_dim") == nullptr) {
+    if (*hidden % *heads != 0) {
+      out.report(".model.config.hidden_size",
+                 std::string("must be divisible by num_attention_heads ")
+                     .append(text_of(*heads))
+                     .append(", found ")
+                     .append(text_of(*hidden)),
+                 "or give head_dim");
+      return;
+    }
+    head_dim = *hidden / *heads;
+  }
+  constexpr int64_t kMaxHeadDim = 256;
+  if (head_dim && (*head_dim % 2 != 0 || *head_dim > kMaxHeadDim)) {
+    const bool given = out.find("model/config/head_dim") != nullptr;
+    out.report(given ? ".model.config.head_dim" : ".model.config.num_attention_heads",
+               std::string("the width of a head must be even and at most 256, found ")
+                   .append(text_of(*head_dim)));
+  }
+}
+
+void check_lengths(Relations& out) {
+  const std::optional<int64_t> length = out.integer("data/sequenceLength");
+  const std::optional<int64_t> positions =
+      out.integer("model/config/max_position_embeddings", 1, 1 << 24);
+  if (length && positions && *length > *positions) {
+    out.report(".data.sequenceLength",
+               std::string("must be at most model.config.max_position_embeddings ")
+                   .append(text_of(*positions))
+                   .append(", found ")
+                   .append(text_of(*length)));
+  }
+  constexpr int64_t kNumBytes = 256;
+  const std::optional<int64_t> vocab = out.integer("model/config/vocab_size");
+  const json* tokenizer = out.find("tokenizer/type");
+  if (vocab && *vocab < kNumBytes && tokenizer != nullptr && *tokenizer == "bytes") {
+    out.report(".model.config.vocab_size",
+               "must be at least 256 for the bytes tokenizer, found " + text_of(*vocab));
+  }
+}
+
+void check_warmup(Relations& out) {
+  const std::optional<int64_t> steps = out.integer("steps", 1, kMaxSteps);
+  const std::optional<int64_t> warmup = out.integer("schedule/warmupSteps", 0, kMaxSteps);
+  if (warmup && out.find("schedule/warmupRatio") != nullptr) {
+    out.report(".schedule.warmupSteps", "and warmupRatio exclude each other", "give one of them");
+  }
+  if (steps && warmup && *warmup > *steps) {
+    out.report(".schedule.warmupSteps", std::string("must be at most steps ")
+                                            .append(text_of(*steps))
+                                            .append(", found ")
+                                            .append(text_of(*warmup)));
+  }
+}
+
+}  // namespace
+
+Problems check_train_relations(const json& train, int64_t ranks, const std::string& prefix) {
+  Relations out{.train = train, .prefix = prefix, .problems = {}};
+  check_batch(out, ranks);
+  check_heads(out);
+  check_lengths(out);
+  check_warmup(out);
+  return std::move(out.problems);
+}
+
+Problems check_train(const json& train, int64_t ranks, const std::string& prefix) {
+  Checked checked = check_and_default(train_fields(), train, prefix);
+  Problems problems = std::move(checked.problems);
+  if (ranks < 1) {
+    problems.push_back(
+        {.path = "spec.ranks", .message = "must be at least 1, found " + text_of(ranks)});
+  }
+  for (Problem& problem : check_train_relations(checked.value, ranks, prefix)) {
+    problems.push_back(std::move(problem));
+  }
+  return problems;
+}
+
+std::vector<int64_t> rank_counts_for(int64_t num_micro_batches) {
+  std::vector<int64_t> counts;
+  for (int64_t ranks = 1; ranks <= std::min(num_micro_batches, kMaxRanks); ++ranks) {
+    if (num_micro_batches % ranks == 0) counts.push_back(ranks);
+  }
+  return counts;
+}
+
+}  // namespace lockstep::common

@@ -1,0 +1,149 @@
+#include "runtime/common/train_config.h"
+
+#include <fstream>
+#include <sstream>
+
+#include "runtime/common/document.h"
+#include "runtime/common/suggest.h"
+#include "runtime/common/train_fields.h"
+
+namespace lockstep::common {
+namespace {
+
+using nlohmann::json;
+
+ModelConfig decode_model(const json& config) {
+  return {.model_type = config.at("model_type").get<std::string>(),
+          .vocab_size = config.at("vocab_size").get<int64_t>(),
+          .hidden_size = config.at("hidden_size").get<int64_t>(),
+          .intermediate_size = config.at("intermediate_size").get<int64_t>(),
+          .num_hidden_layers = config.at("num_hidden_layers").get<int64_t>(),
+          .num_attention_heads = config.at("num_attention_heads").get<int64_t>(),
+          .num_key_value_heads = config.at("num_key_value_heads").get<int64_t>(),
+          .head_dim = config.at("head_dim").get<int64_t>(),
+          .max_position_embeddings = config.at("max_position_embeddings").get<int64_t>(),
+          .rms_norm_eps = config.at("rms_norm_eps").get<double>(),
+          .rope_theta = config.at("rope_theta").get<double>(),
+          .initializer_range = config.at("initializer_range").get<double>()};
+}
+
+OptimizerConfig decode_optimizer(const json& optimizer) {
+  return {.lr = optimizer.at("lr").get<double>(),
+          .beta1 = optimizer.at("betas").at(0).get<double>(),
+          .beta2 = optimizer.at("betas").at(1).get<double>(),
+          .eps = optimizer.at("eps").get<double>(),
+          .weight_decay = optimizer.at("weightDecay").get<double>(),
+          .decay_matrices_only = optimizer.at("weightDecayOn") == "matrices",
+          .gradient_clip = optimizer.at("gradientClip").get<double>()};
+}
+
+ScheduleConfig decode_schedule(const json& schedule) {
+  using Kind = ScheduleConfig::Kind;
+  const json& name = schedule.at("name");
+  return {.kind = name == "cosine"   ? Kind::kCosine
+                  : name == "linear" ? Kind::kLinear
+                                     : Kind::kConstant,
+          .warmup_steps = schedule.at("warmupSteps").get<int64_t>(),
+          .min_lr_ratio = schedule.at("minLrRatio").get<double>()};
+}
+
+Strategy decode_strategy(const json& name) {
+  return name == "ddp" ? Strategy::kDdp : name == "zero3" ? Strategy::kZero3 : Strategy::kAuto;
+}
+
+CommunicationConfig decode_communication(const json& communication) {
+  using Backend = CommunicationConfig::Backend;
+  const json& backend = communication.at("backend");
+  return {.backend = backend == "gloo"            ? Backend::kGloo
+                     : backend == "shared-memory" ? Backend::kSharedMemory
+                                                  : Backend::kAuto,
+          .timeout_seconds = communication.at("timeoutSeconds").get<int64_t>()};
+}
+
+// Fields of the job file. `train` has a table of its own.
+const Field& job_file_fields() {
+  static const Field field = [] {
+    Field train = train_fields();
+    train.required = true;
+    Field job{.type = FieldType::kObject};
+    job.children = {{.name = "name", .doc = "Name of the job.", .required = true},
+                    {.name = "ranks",
+                     .type = FieldType::kInteger,
+                     .doc = "World size.",
+                     .required = true,
+                     .minimum = 1},
+                    train};
+    return job;
+  }();
+  return field;
+}
+
+Error to_error(const Problems& problems, const std::string& file) {
+  std::vector<std::string> lines;
+  for (const Problem& problem : problems) lines.push_back(to_string(problem, file));
+  return {.code = ErrorCode::kInvalidArgument, .message = join(lines, "\n")};
+}
+
+Result<JobFile> parse_job_file(const std::string& text, const std::string& path) {
+  const ParsedText parsed = parse_documents(text);
+  if (!parsed.problems.empty()) return to_error(parsed.problems, path);
+  if (parsed.documents.size() != 1) {
+    return Error{ErrorCode::kInvalidArgument, path + ": must hold one document"};
+  }
+  const Document& document = parsed.documents.front();
+  Checked checked = check_and_default(job_file_fields(), document.value, "", &document);
+  if (!checked.problems.empty()) return to_error(checked.problems, path);
+
+  const auto ranks = checked.value.at("ranks").get<int64_t>();
+  const json& train = checked.value.at("train");
+  Problems problems = check_train_relations(train, ranks, "train");
+  for (Problem& problem : problems) problem.line = document.line_of(problem.path);
+  if (!problems.empty()) return to_error(problems, path);
+
+  const json resolved = resolve_train(train, ranks).train;
+  return JobFile{.name = checked.value.at("name").get<std::string>(),
+                 .ranks = ranks,
+                 .train = decode_train(resolved),
+                 .train_json = resolved.dump()};
+}
+
+}  // namespace
+
+TrainConfig decode_train(const json& train) {
+  const json defaulted = check_and_default(train_fields(), train, "").value;
+  const json full = resolve_train(defaulted, 1).train;
+  const json& data = full.at("data");
+  const json& batch = full.at("batch");
+  const json& checkpoint = full.at("checkpoint");
+  return {
+      .model = decode_model(full.at("model").at("config")),
+      .data = {.train = data.at("train").get<std::string>(),
+               .sequence_length = data.at("sequenceLength").get<int64_t>(),
+               .shuffle = data.at("shuffle").get<bool>()},
+      .batch = {.global_batch_size = batch.at("globalBatchSize").get<int64_t>(),
+                .micro_batch_size = batch.at("microBatchSize").get<int64_t>()},
+      .steps = full.at("steps").get<int64_t>(),
+      .parallelism = {.strategy = decode_strategy(full.at("parallelism").at("strategy"))},
+      .optimizer = decode_optimizer(full.at("optimizer")),
+      .schedule = decode_schedule(full.at("schedule")),
+      .checkpoint = {.every_steps = checkpoint.at("everySteps").get<int64_t>(),
+                     .keep = checkpoint.at("keep").get<int64_t>(),
+                     .resume = checkpoint.at("resume") == "auto",
+                     .grace_period_seconds = checkpoint.at("gracePeriodSeconds").get<int64_t>()},
+      .export_at_end = full.at("export").at("atEnd").get<bool>(),
+      .log_every_steps = full.at("logging").at("everySteps").get<int64_t>(),
+      .communication = decode_communication(full.at("communication")),
+      .seed = full.at("seed").get<int64_t>()};
+}
+
+Result<JobFile> load_job_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) {
+    return Error{ErrorCode::kNotFound, "the job file " + path + " cannot be read",
+                 "LOCKSTEP_JOB must name it"};
+  }
+  return parse_job_file(text.str(), path);
+}
+
+}  // namespace lockstep::common

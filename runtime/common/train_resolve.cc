@@ -1,0 +1,121 @@
+#include <cmath>
+
+#include "runtime/common/train_config.h"
+
+namespace lockstep::common {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kDefaultWarmupRatio = 0.03;
+constexpr int64_t kMaxSteps = 1'000'000'000;
+
+constexpr int64_t kMaxFactor = 1 << 20;  // products of three stay within int64
+
+// The positive integer `object[key]`; nothing if it is absent, out of bounds or something else.
+std::optional<int64_t> positive(const json& object, const char* key, int64_t most = kMaxFactor) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number_integer()) return std::nullopt;
+  const auto value = found->get<int64_t>();
+  return value >= 1 && value <= most ? std::optional(value) : std::nullopt;
+}
+
+std::string note(const std::string& field, int64_t value, const std::string& why) {
+  std::string text = field;
+  return text.append(" = ").append(std::to_string(value)).append(" (").append(why).append(")");
+}
+
+void resolve_batch(json& batch, int64_t ranks, std::vector<std::string>& notes) {
+  const std::optional<int64_t> global = positive(batch, "globalBatchSize");
+  const std::optional<int64_t> micro = positive(batch, "microBatchSize");
+  const std::optional<int64_t> accumulation = positive(batch, "accumulationSteps");
+  // Present but wrong: the schema check says so.
+  if (batch.contains("microBatchSize") && !micro) return;
+  if (batch.contains("accumulationSteps") && !accumulation) return;
+  if (batch.contains("globalBatchSize") && !global) return;
+
+  if (accumulation) {
+    if (global && micro && *global != *micro * *accumulation * ranks) return;
+    if (global && *global % (*accumulation * ranks) != 0) return;
+    if (!global && !micro) return;
+    batch["globalBatchSize"] = global ? *global : *micro * *accumulation * ranks;
+    batch["microBatchSize"] = micro ? *micro : *global / (*accumulation * ranks);
+    batch.erase("accumulationSteps");
+    if (!global) {
+      notes.push_back(note("batch.globalBatchSize", batch["globalBatchSize"].get<int64_t>(),
+                           "microBatchSize * accumulationSteps * ranks"));
+    }
+    if (!micro) {
+      notes.push_back(note("batch.microBatchSize", batch["microBatchSize"].get<int64_t>(),
+                           "globalBatchSize / (accumulationSteps * ranks)"));
+    }
+    return;
+  }
+  if (!global) return;
+  if (!micro) {
+    batch["microBatchSize"] = 1;
+    notes.push_back(note("batch.microBatchSize", 1, "default"));
+  }
+  const int64_t per_round = micro.value_or(1) * ranks;
+  if (*global % per_round == 0) {
+    notes.push_back(note("batch.accumulationSteps", *global / per_round,
+                         "globalBatchSize / (microBatchSize * ranks)"));
+  }
+}
+
+void resolve_model(json& config, std::vector<std::string>& notes) {
+  const std::optional<int64_t> heads = positive(config, "num_attention_heads");
+  const std::optional<int64_t> hidden = positive(config, "hidden_size");
+  if (!heads) return;
+  if (!config.contains("num_key_value_heads")) {
+    config["num_key_value_heads"] = *heads;
+    notes.push_back(note("model.config.num_key_value_heads", *heads, "num_attention_heads"));
+  }
+  if (!config.contains("head_dim") && hidden && *hidden % *heads == 0) {
+    config["head_dim"] = *hidden / *heads;
+    notes.push_back(
+        note("model.config.head_dim", *hidden / *heads, "hidden_size / num_attention_heads"));
+  }
+}
+
+void resolve_schedule(json& schedule, int64_t steps, std::vector<std::string>& notes) {
+  if (schedule.contains("warmupSteps")) return;
+  double ratio = schedule.value("name", json()) == "constant" ? 0 : kDefaultWarmupRatio;
+  if (const auto given = schedule.find("warmupRatio"); given != schedule.end()) {
+    if (!given->is_number() || given->get<double>() < 0 || given->get<double>() > 1) return;
+    ratio = given->get<double>();
+  }
+  const auto warmup = static_cast<int64_t>(std::llround(ratio * static_cast<double>(steps)));
+  schedule.erase("warmupRatio");
+  schedule["warmupSteps"] = warmup;
+  notes.push_back(
+      note("schedule.warmupSteps", warmup, "warmupRatio " + json(ratio).dump() + " of steps"));
+}
+
+// The object `parent[key]`, or null.
+json* find_object(json& parent, const char* key) {
+  if (!parent.is_object()) return nullptr;
+  const auto found = parent.find(key);
+  return found != parent.end() && found->is_object() ? &*found : nullptr;
+}
+
+}  // namespace
+
+ResolvedTrain resolve_train(const json& train, int64_t ranks) {
+  ResolvedTrain result{.train = train, .notes = {}};
+  if (json* batch = find_object(result.train, "batch");
+      batch != nullptr && ranks >= 1 && ranks <= kMaxFactor) {
+    resolve_batch(*batch, ranks, result.notes);
+  }
+  if (json* model = find_object(result.train, "model")) {
+    if (json* config = find_object(*model, "config")) resolve_model(*config, result.notes);
+  }
+  if (json* schedule = find_object(result.train, "schedule")) {
+    if (const std::optional<int64_t> steps = positive(result.train, "steps", kMaxSteps)) {
+      resolve_schedule(*schedule, *steps, result.notes);
+    }
+  }
+  return result;
+}
+
+}  // namespace lockstep::common

@@ -1,0 +1,161 @@
+// Causal attention, backward: probabilities are recomputed from the log-sum-exp, 64 query rows at a
+// time; gradients of keys and values add up over the blocks and over the heads of a group.
+#include "runtime/kernels/isa/attention_tiles.h"
+#include "runtime/kernels/isa/kernels.h"
+
+namespace lockstep::runtime::LOCKSTEP_ISA {
+namespace {
+
+// One query head's rows, each pointing at position 0.
+struct HeadRows {
+  const float* query;
+  const float* out;
+  const float* d_out;
+  const float* log_sum_exp;
+  float* d_query;
+};
+
+float dot(int64_t n, const float* a, const float* b) {
+  Vec sums = zero();
+  for_each_vec(
+      n, [&](int64_t i, auto lanes) { sums = fma(load(a + i, lanes), load(b + i, lanes), sums); });
+  return sum_lanes(sums);
+}
+
+// Turns a row of scores into probabilities, and a row of their gradients into score gradients times
+// `scale`; both are zero from `visible` to `width`.
+void softmax_backward_row(int64_t visible, int64_t width, float scale, float log_sum_exp,
+                          float delta, float* probs, float* d_scores) {
+  const Vec c = broadcast(scale * kLog2E);
+  const Vec minus_lse = broadcast(-log_sum_exp);
+  const Vec factor = broadcast(scale);
+  const Vec shift = broadcast(delta);
+  for_each_vec(visible, [&](int64_t i, auto lanes) {
+    const Vec p = select(lanes, exp2(fma(load(probs + i, AllLanes{}), c, minus_lse)), zero());
+    const Vec d = p * factor * (load(d_scores + i, AllLanes{}) - shift);
+    store(probs + i, p, AllLanes{});
+    store(d_scores + i, select(lanes, d, zero()), AllLanes{});
+  });
+  const int64_t done = (visible + kLanes - 1) / kLanes * kLanes;
+  for (int64_t i = done; i < width; i += kLanes) {
+    store(probs + i, zero(), AllLanes{});
+    store(d_scores + i, zero(), AllLanes{});
+  }
+}
+
+// Probabilities, score gradients and d_query of the query rows [begin, begin + rows).
+void backward_queries(const HeadShape& head, const HeadRows& at, int64_t begin, int64_t rows,
+                      float* scratch) {
+  const AttentionLayout& layout = head.layout;
+  const int64_t stride = layout.score_stride;
+  for (int64_t r = 0; r < rows; r += kQueryRows) {
+    const int64_t first = begin + r;
+    const int64_t count = at_most(kQueryRows, rows - r);
+    const int64_t num_keys = first + count;
+    float* const probs = scratch + layout.probs + r * stride;
+    float* const d_scores = scratch + layout.d_scores + r * stride;
+    multiply_transposed(count, num_keys, head.dim,
+                        {at.query + first * head.qkv_stride, head.qkv_stride, 1},
+                        scratch + layout.keys_by_dim, probs, stride);
+    multiply_transposed(count, num_keys, head.dim,
+                        {at.d_out + first * head.out_stride, head.out_stride, 1},
+                        scratch + layout.values_by_dim, d_scores, stride);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t row = first + i;
+      const float delta =
+          dot(head.dim, at.out + row * head.out_stride, at.d_out + row * head.out_stride);
+      softmax_backward_row(row + 1, num_keys, head.scale, at.log_sum_exp[row], delta,
+                           probs + i * stride, d_scores + i * stride);
+    }
+    for (int64_t d = 0; d < head.dim; d += kPanelCols) {
+      multiply_panel(count, num_keys, {d_scores, stride, 1},
+                     scratch + layout.rows_by_key + d * head.seq,
+                     {at.d_query + first * head.qkv_stride + d, head.qkv_stride,
+                      at_most(kPanelCols, head.dim - d), false});
+    }
+  }
+}
+
+// Adds the block's share to d_keys and d_values, eight keys at a time; rows before a key see
+// nothing of it and are left out.
+void backward_keys(const HeadShape& head, int64_t begin, int64_t rows, float* scratch) {
+  const AttentionLayout& layout = head.layout;
+  const int64_t stride = layout.score_stride;
+  for (int64_t key = 0; key < begin + rows; key += kQueryRows) {
+    const int64_t count = at_most(kQueryRows, begin + rows - key);
+    const int64_t skip = key > begin ? key - begin : 0;
+    const int64_t depth = rows - skip;
+    const LeftOperand probs{scratch + layout.probs + skip * stride + key, 1, stride};
+    const LeftOperand d_scores{scratch + layout.d_scores + skip * stride + key, 1, stride};
+    for (int64_t d = 0; d < layout.padded_dim; d += kPanelCols) {
+      const int64_t panel = d * kQueryBlock + skip * kPanelCols;
+      const int64_t place = key * layout.padded_dim + d;
+      multiply_panel(count, depth, probs, scratch + layout.d_out_rows + panel,
+                     {scratch + layout.d_values + place, layout.padded_dim, kPanelCols, true});
+      multiply_panel(count, depth, d_scores, scratch + layout.query_rows + panel,
+                     {scratch + layout.d_keys + place, layout.padded_dim, kPanelCols, true});
+    }
+  }
+}
+
+void backward_head(const HeadShape& head, const HeadRows& at, float* scratch) {
+  const AttentionLayout& layout = head.layout;
+  for (int64_t begin = 0; begin < head.seq; begin += kQueryBlock) {
+    const int64_t rows = at_most(kQueryBlock, head.seq - begin);
+    pack_rows(at.query + begin * head.qkv_stride, head.qkv_stride, rows, head.dim, kQueryBlock,
+              scratch + layout.query_rows);
+    pack_rows(at.d_out + begin * head.out_stride, head.out_stride, rows, head.dim, kQueryBlock,
+              scratch + layout.d_out_rows);
+    backward_queries(head, at, begin, rows, scratch);
+    backward_keys(head, begin, rows, scratch);
+  }
+}
+
+void copy_rows(const HeadShape& head, const float* from, float* to) {
+  for (int64_t row = 0; row < head.seq; ++row) {
+    for_each_vec(head.dim, [&](int64_t i, auto lanes) {
+      store(to + row * head.qkv_stride + i, load(from + row * head.layout.padded_dim + i, lanes),
+            lanes);
+    });
+  }
+}
+
+}  // namespace
+
+void attention_backward(const AttentionShape& shape, const float* qkv, const float* out,
+                        const float* log_sum_exp, const float* d_out, float* d_qkv,
+                        float* scratch) {
+  const HeadShape head = head_shape(shape.seq, shape.head_dim, shape.num_heads, shape.num_kv_heads);
+  const AttentionLayout& layout = head.layout;
+  const int64_t group = shape.num_heads / shape.num_kv_heads;
+  scratch = align_to_cache_line(scratch);
+  for (int64_t batch = 0; batch < shape.batch; ++batch) {
+    const int64_t qkv_begin = batch * shape.seq * head.qkv_stride;
+    const int64_t out_begin = batch * shape.seq * head.out_stride;
+    for (int64_t kv = 0; kv < shape.num_kv_heads; ++kv) {
+      const int64_t key = qkv_begin + (shape.num_heads + kv) * head.dim;
+      const int64_t value = key + shape.num_kv_heads * head.dim;
+      pack_transposed(qkv + key, head.qkv_stride, head.seq, head.dim, scratch + layout.keys_by_dim);
+      pack_transposed(qkv + value, head.qkv_stride, head.seq, head.dim,
+                      scratch + layout.values_by_dim);
+      pack_rows(qkv + key, head.qkv_stride, head.seq, head.dim, head.seq,
+                scratch + layout.rows_by_key);
+      for_each_vec(head.seq * layout.padded_dim, [&](int64_t i, auto lanes) {
+        store(scratch + layout.d_keys + i, zero(), lanes);
+        store(scratch + layout.d_values + i, zero(), lanes);
+      });
+      for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
+        const HeadRows at{.query = qkv + qkv_begin + h * head.dim,
+                          .out = out + out_begin + h * head.dim,
+                          .d_out = d_out + out_begin + h * head.dim,
+                          .log_sum_exp = log_sum_exp + (batch * shape.num_heads + h) * shape.seq,
+                          .d_query = d_qkv + qkv_begin + h * head.dim};
+        backward_head(head, at, scratch);
+      }
+      copy_rows(head, scratch + layout.d_keys, d_qkv + key);
+      copy_rows(head, scratch + layout.d_values, d_qkv + value);
+    }
+  }
+}
+
+}  // namespace lockstep::runtime::LOCKSTEP_ISA

@@ -1,0 +1,111 @@
+// Kernels that treat every element alone: rotary embedding, SwiGLU, additions, AdamW.
+#include "runtime/kernels/isa/kernels.h"
+#include "runtime/kernels/isa/vector_math.h"
+
+namespace lockstep::runtime::LOCKSTEP_ISA {
+namespace {
+
+// Turns every pair (x[i], x[i + D/2]) of every head by the angle of its position, times
+// `direction`.
+void rotate(const RotaryShape& shape, const float* table, float direction, float* rows) {
+  const int64_t half = shape.head_dim / 2;
+  for (int64_t row = 0; row < shape.batch * shape.seq; ++row) {
+    const float* const cosine = table + (row % shape.seq) * shape.head_dim;
+    const float* const sine = cosine + half;
+    for (int64_t head = 0; head < shape.num_heads; ++head) {
+      float* const first = rows + row * shape.row_elems + head * shape.head_dim;
+      float* const second = first + half;
+      for_each_vec(half, [&](int64_t i, auto lanes) {
+        const Vec c = load(cosine + i, lanes);
+        const Vec s = load(sine + i, lanes) * broadcast(direction);
+        const Vec a = load(first + i, lanes);
+        const Vec b = load(second + i, lanes);
+        store(first + i, fma(a, c, zero() - b * s), lanes);
+        store(second + i, fma(b, c, a * s), lanes);
+      });
+    }
+  }
+}
+
+}  // namespace
+
+void rotary_forward(const RotaryShape& shape, const float* table, float* rows) {
+  rotate(shape, table, 1.0F, rows);
+}
+
+void rotary_backward(const RotaryShape& shape, const float* table, float* d_rows) {
+  rotate(shape, table, -1.0F, d_rows);
+}
+
+void swiglu_forward(int64_t rows, int64_t ff, const float* gate_up, float* out) {
+  for (int64_t row = 0; row < rows; ++row) {
+    const float* const gate = gate_up + row * 2 * ff;
+    for_each_vec(ff, [&](int64_t i, auto lanes) {
+      const Vec g = load(gate + i, lanes);
+      const Vec up = load(gate + ff + i, lanes);
+      store(out + row * ff + i, g * sigmoid(g) * up, lanes);
+    });
+  }
+}
+
+void swiglu_backward(int64_t rows, int64_t ff, const float* gate_up, const float* d_out,
+                     float* d_gate_up, float* act) {
+  const Vec one = broadcast(1.0F);
+  for (int64_t row = 0; row < rows; ++row) {
+    const float* const gate = gate_up + row * 2 * ff;
+    float* const d_gate = d_gate_up + row * 2 * ff;
+    for_each_vec(ff, [&](int64_t i, auto lanes) {
+      const Vec g = load(gate + i, lanes);
+      const Vec up = load(gate + ff + i, lanes);
+      const Vec dy = load(d_out + row * ff + i, lanes);
+      const Vec s = sigmoid(g);
+      const Vec silu = g * s;
+      const Vec d_silu = s * fma(g, one - s, one);
+      store(act + row * ff + i, silu * up, lanes);
+      store(d_gate + i, dy * up * d_silu, lanes);
+      store(d_gate + ff + i, dy * silu, lanes);
+    });
+  }
+}
+
+void add_in_place(int64_t n, const float* x, float* y) {
+  for_each_vec(n, [&](int64_t i, auto lanes) {
+    store(y + i, load(y + i, lanes) + load(x + i, lanes), lanes);
+  });
+}
+
+void embedding_backward(int64_t rows, int64_t channels, int64_t vocab, const int32_t* tokens,
+                        const float* dy, float* d_table) {
+  for_each_vec(vocab * channels, [&](int64_t i, auto lanes) { store(d_table + i, zero(), lanes); });
+  for (int64_t row = 0; row < rows; ++row) {
+    add_in_place(channels, dy + row * channels, d_table + tokens[row] * channels);
+  }
+}
+
+void adamw(const AdamWStep& step, int64_t n, const float* gradient, float* weight, float* m,
+           float* v) {
+  const Vec scale = broadcast(static_cast<float>(step.gradient_scale));
+  const Vec minus_decay = broadcast(static_cast<float>(-step.lr * step.weight_decay));
+  const Vec beta2 = broadcast(static_cast<float>(step.beta2));
+  const Vec new1 = broadcast(static_cast<float>(1 - step.beta1));
+  const Vec new2 = broadcast(static_cast<float>(1 - step.beta2));
+  const Vec root_correction2 = broadcast(static_cast<float>(__builtin_sqrt(step.bias_correction2)));
+  const Vec eps = broadcast(static_cast<float>(step.eps));
+  const Vec minus_step = broadcast(static_cast<float>(-step.lr / step.bias_correction1));
+  for_each_vec(n, [&](int64_t i, auto lanes) {
+    const Vec g = load(gradient + i, lanes) * scale;
+    Vec w = load(weight + i, lanes);
+    Vec mean = load(m + i, lanes);
+    Vec square = load(v + i, lanes);
+    w = fma(minus_decay, w, w);
+    mean = fma(new1, g - mean, mean);
+    square = fma(new2 * g, g, beta2 * square);
+    const Vec denominator = sqrt(square) / root_correction2 + eps;
+    w = fma(minus_step, mean / denominator, w);
+    store(weight + i, w, lanes);
+    store(m + i, mean, lanes);
+    store(v + i, square, lanes);
+  });
+}
+
+}  // namespace lockstep::runtime::LOCKSTEP_ISA

@@ -1,0 +1,112 @@
+// Kernels with a sum over a row or chunk: RMS norm, cross-entropy, sums of squares. A sum runs in
+// sixteen lanes (element i in lane i mod 16), then over the lanes in sum_lanes' order.
+#include "runtime/kernels/isa/kernels.h"
+#include "runtime/kernels/isa/vector_math.h"
+
+namespace lockstep::runtime::LOCKSTEP_ISA {
+namespace {
+
+// Softmax and loss of one row; the row is replaced by scale * (softmax - one hot).
+double cross_entropy_row(int64_t vocab, int32_t label, float scale, float* row) {
+  Vec most = broadcast(row[0]);
+  for_each_vec(vocab, [&](int64_t i, auto lanes) {
+    most = max(select(lanes, load(row + i, lanes), most), most);
+  });
+  const float top = max_lanes(most);
+  const float label_logit = row[label];
+  Vec sums = zero();
+  for_each_vec(vocab, [&](int64_t i, auto lanes) {
+    const Vec p = exp(load(row + i, lanes) - broadcast(top));
+    sums = sums + select(lanes, p, zero());
+    store(row + i, p, lanes);
+  });
+  const float sum = sum_lanes(sums);
+  const Vec factor = broadcast(scale / sum);
+  for_each_vec(
+      vocab, [&](int64_t i, auto lanes) { store(row + i, load(row + i, lanes) * factor, lanes); });
+  row[label] -= scale;
+  constexpr double kLn2 = 0.69314718055994530942;
+  return kLn2 * log2(static_cast<double>(sum)) +
+         (static_cast<double>(top) - static_cast<double>(label_logit));
+}
+
+}  // namespace
+
+void rms_norm_forward(int64_t rows, int64_t channels, float eps, const float* x,
+                      const float* weight, float* y, float* rstd) {
+  for (int64_t row = 0; row < rows; ++row, x += channels, y += channels) {
+    Vec squares = zero();
+    for_each_vec(channels, [&](int64_t i, auto lanes) {
+      const Vec value = load(x + i, lanes);
+      squares = fma(value, value, squares);
+    });
+    const float mean = sum_lanes(squares) / static_cast<float>(channels);
+    rstd[row] = 1.0F / __builtin_sqrtf(mean + eps);
+    const Vec factor = broadcast(rstd[row]);
+    for_each_vec(channels, [&](int64_t i, auto lanes) {
+      store(y + i, load(x + i, lanes) * factor * load(weight + i, lanes), lanes);
+    });
+  }
+}
+
+void rms_norm_backward(int64_t rows, int64_t channels, const float* x, const float* weight,
+                       const float* rstd, const float* dy, const float* residual, float* dx,
+                       float* d_weight) {
+  for_each_vec(channels, [&](int64_t i, auto lanes) { store(d_weight + i, zero(), lanes); });
+  for (int64_t row = 0; row < rows; ++row, x += channels, dy += channels, dx += channels) {
+    Vec dots = zero();
+    for_each_vec(channels, [&](int64_t i, auto lanes) {
+      dots = fma(load(dy + i, lanes) * load(weight + i, lanes), load(x + i, lanes), dots);
+    });
+    const float r = rstd[row];
+    const float projection = sum_lanes(dots) / static_cast<float>(channels) * r * r;
+    const Vec factor = broadcast(r);
+    const Vec minus_projection = broadcast(-projection);
+    for_each_vec(channels, [&](int64_t i, auto lanes) {
+      const Vec value = load(x + i, lanes);
+      const Vec grad = load(dy + i, lanes);
+      store(d_weight + i, fma(grad, value * factor, load(d_weight + i, lanes)), lanes);
+      const Vec before = residual == nullptr ? zero() : load(residual + i, lanes);
+      const Vec inner = fma(value, minus_projection, grad * load(weight + i, lanes));
+      store(dx + i, fma(inner, factor, before), lanes);
+    });
+    if (residual != nullptr) residual += channels;
+  }
+}
+
+double cross_entropy(int64_t rows, int64_t vocab, const int32_t* labels, float scale,
+                     float* logits) {
+  double loss = 0;
+  for (int64_t row = 0; row < rows; ++row, logits += vocab) {
+    if (labels[row] < 0) {
+      for_each_vec(vocab, [&](int64_t i, auto lanes) { store(logits + i, zero(), lanes); });
+      continue;
+    }
+    loss += cross_entropy_row(vocab, labels[row], scale, logits);
+  }
+  return loss;
+}
+
+void sum_squares_chunks(int64_t n, const float* x, double* chunk_sums) {
+  for (int64_t begin = 0; begin < n; begin += kNormChunkElems, ++chunk_sums) {
+    const int64_t count = n - begin < kNormChunkElems ? n - begin : kNormChunkElems;
+    double lane[kLanes] = {};
+    int64_t i = 0;
+    for (; i + kLanes <= count; i += kLanes) {
+      for (int64_t l = 0; l < kLanes; ++l) {
+        const double value = static_cast<double>(x[begin + i + l]);
+        lane[l] += value * value;
+      }
+    }
+    for (int64_t l = 0; i + l < count; ++l) {
+      const double value = static_cast<double>(x[begin + i + l]);
+      lane[l] += value * value;
+    }
+    for (int64_t half = kLanes / 2; half > 0; half /= 2) {
+      for (int64_t l = 0; l < half; ++l) lane[l] += lane[l + half];
+    }
+    *chunk_sums = lane[0];
+  }
+}
+
+}  // namespace lockstep::runtime::LOCKSTEP_ISA

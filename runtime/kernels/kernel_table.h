@@ -1,0 +1,36 @@
+// The kernels of one instruction set. Training code calls the functions of elementwise.h and
+// attention.h, which go through chosen_kernels(); only tests compare the tables with each other.
+#pragma once
+
+#include <vector>
+
+#include "runtime/kernels/attention.h"
+#include "runtime/kernels/elementwise.h"
+
+namespace lockstep::runtime {
+
+struct KernelTable {
+  const char* isa = nullptr;
+  decltype(&runtime::rms_norm_forward) rms_norm_forward = nullptr;
+  decltype(&runtime::rms_norm_backward) rms_norm_backward = nullptr;
+  decltype(&runtime::rotary_forward) rotary_forward = nullptr;
+  decltype(&runtime::rotary_backward) rotary_backward = nullptr;
+  decltype(&runtime::swiglu_forward) swiglu_forward = nullptr;
+  decltype(&runtime::swiglu_backward) swiglu_backward = nullptr;
+  decltype(&runtime::embedding_backward) embedding_backward = nullptr;
+  decltype(&runtime::cross_entropy) cross_entropy = nullptr;
+  decltype(&runtime::add_in_place) add_in_place = nullptr;
+  decltype(&runtime::adamw) adamw = nullptr;
+  decltype(&runtime::sum_squares_chunks) sum_squares_chunks = nullptr;
+  decltype(&runtime::attention_forward) attention_forward = nullptr;
+  decltype(&runtime::attention_backward) attention_backward = nullptr;
+};
+
+// The tables that this processor can run, best first; "plain" is always the last.
+std::vector<KernelTable> supported_kernels();
+
+// The best table, or the one that the environment variable LOCKSTEP_ISA names; decided once.
+// Throws std::runtime_error if LOCKSTEP_ISA names one that this processor or build lacks.
+const KernelTable& chosen_kernels();
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,38 @@
+// Table look-ups and sizes: what needs no vector instructions.
+#include <cmath>
+#include <cstring>
+
+#include "runtime/kernels/attention.h"
+#include "runtime/kernels/attention_layout.h"
+#include "runtime/kernels/elementwise.h"
+
+namespace lockstep::runtime {
+
+// Frequencies and angles are rounded to fp32 as Transformers' LlamaRotaryEmbedding rounds them:
+// over long sequences that rounding is larger than ours, and a checkpoint has been trained with it.
+void rotary_table(int64_t seq, int64_t head_dim, double theta, float* table) {
+  const int64_t half = head_dim / 2;
+  for (int64_t i = 0; i < half; ++i) {
+    const float exponent = static_cast<float>(2 * i) / static_cast<float>(head_dim);
+    const float inverse = 1.0F / static_cast<float>(std::pow(theta, static_cast<double>(exponent)));
+    for (int64_t t = 0; t < seq; ++t) {
+      const float angle = static_cast<float>(t) * inverse;
+      table[t * head_dim + i] = static_cast<float>(std::cos(static_cast<double>(angle)));
+      table[t * head_dim + half + i] = static_cast<float>(std::sin(static_cast<double>(angle)));
+    }
+  }
+}
+
+void embedding_forward(int64_t rows, int64_t channels, const int32_t* tokens, const float* table,
+                       float* y) {
+  for (int64_t row = 0; row < rows; ++row) {
+    std::memcpy(y + row * channels, table + tokens[row] * channels,
+                static_cast<size_t>(channels) * sizeof(float));
+  }
+}
+
+int64_t attention_scratch_elems(const AttentionShape& shape) {
+  return attention_layout(shape.seq, shape.head_dim).num_elems;
+}
+
+}  // namespace lockstep::runtime

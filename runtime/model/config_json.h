@@ -1,0 +1,24 @@
+// The config.json of a Hugging Face Llama directory, written and read back.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "runtime/common/result.h"
+#include "runtime/common/train_config.h"
+
+namespace lockstep::runtime {
+
+// The text of the config.json (LlamaForCausalLM, fp32) from which Transformers builds this model.
+std::string encode_config_json(const common::ModelConfig& config);
+
+// Reads the text of a config.json; keys that do not change the model are ignored.
+// Errors: kInvalidArgument naming the field, for a value that is missing, of the wrong type, out of
+// bounds, or that asks for what the decoder does not do (another architecture, scaled rotary
+// embeddings, tied embeddings, biases, dropout, quantized weights).
+common::Result<common::ModelConfig> decode_config_json(std::string_view text);
+
+// decode_config_json() of a file; kNotFound if it cannot be read. Messages name the file.
+common::Result<common::ModelConfig> read_config_json(const std::string& path);
+
+}  // namespace lockstep::runtime

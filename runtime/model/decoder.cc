@@ -1,0 +1,158 @@
+#include "runtime/model/decoder.h"
+
+#include <algorithm>
+#include <new>
+#include <stdexcept>
+#include <string>
+
+#include "runtime/kernels/elementwise.h"
+#include "runtime/model/decoder_layer.h"
+#include "runtime/model/embedding.h"
+#include "runtime/model/head.h"
+#include "runtime/model/layout.h"
+
+namespace lockstep::runtime {
+namespace {
+
+constexpr std::align_val_t kAlignment{Layout::kAlignElems * sizeof(float)};
+
+struct AlignedDelete {
+  void operator()(float* data) const { ::operator delete(data, kAlignment); }
+};
+using AlignedFloats = std::unique_ptr<float, AlignedDelete>;
+
+// Not zeroed: every element is written before it is read.
+AlignedFloats allocate(int64_t elems) {
+  const size_t bytes = static_cast<size_t>(elems) * sizeof(float);
+  return AlignedFloats(static_cast<float*>(::operator new(bytes, kAlignment)));
+}
+
+void check(const common::ModelConfig& config, const BatchShape& shape) {
+  const auto require = [](bool holds, const std::string& what) {
+    if (!holds) throw std::invalid_argument("decoder: " + what);
+  };
+  const auto require_positive = [&](int64_t value, const std::string& name) {
+    require(value > 0, name + " must be at least 1, found " + std::to_string(value));
+  };
+  require_positive(config.vocab_size, "vocab_size");
+  require_positive(config.hidden_size, "hidden_size");
+  require_positive(config.intermediate_size, "intermediate_size");
+  require_positive(config.num_hidden_layers, "num_hidden_layers");
+  require_positive(config.num_attention_heads, "num_attention_heads");
+  require_positive(config.num_key_value_heads, "num_key_value_heads");
+  require_positive(config.head_dim, "head_dim");
+  require_positive(shape.batch, "batch");
+  require_positive(shape.seq, "sequence length");
+  require(config.num_attention_heads % config.num_key_value_heads == 0,
+          "num_key_value_heads must divide num_attention_heads");
+  require(config.head_dim % 2 == 0 && config.head_dim <= 256,
+          "head_dim must be even and at most 256, found " + std::to_string(config.head_dim));
+}
+
+}  // namespace
+
+struct Decoder::Buffers {
+  std::vector<float> rotary;   // [seq, head_dim]
+  std::vector<int64_t> y;      // per block, offset of its output in `floats`; none for the head
+  std::vector<int64_t> saved;  // per block
+  int64_t scratch = 0;         // of the block that needs most; blocks run one at a time
+  int64_t gradient = 0;  // [rows, hidden]: dy on the way in, dx on the way out, of every block
+  int64_t num_elems = 0;
+  AlignedFloats floats;
+};
+
+Decoder::Decoder(const common::ModelConfig& config, const BatchShape& shape)
+    : config_(config), shape_(shape), buffers_(std::make_unique<Buffers>()) {
+  check(config, shape);
+  Buffers& buffers = *buffers_;
+  buffers.rotary.resize(static_cast<size_t>(shape.seq * config.head_dim));
+  rotary_table(shape.seq, config.head_dim, config.rope_theta, buffers.rotary.data());
+
+  blocks_.push_back(std::make_unique<Embedding>(config));
+  for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    blocks_.push_back(std::make_unique<DecoderLayer>(config, i, buffers.rotary));
+  }
+  blocks_.push_back(std::make_unique<Head>(config));
+
+  Layout layout;
+  int64_t scratch_elems = 0;
+  for (const std::unique_ptr<Block>& block : blocks_) {
+    if (block != blocks_.back())
+      buffers.y.push_back(layout.take(shape.rows() * config.hidden_size));
+    buffers.saved.push_back(layout.take(block->saved_elems(shape)));
+    scratch_elems = std::max(scratch_elems, block->scratch_elems(shape));
+  }
+  buffers.scratch = layout.take(scratch_elems);
+  buffers.gradient = layout.take(shape.rows() * config.hidden_size);
+  buffers.num_elems = layout.num_elems();
+  buffers.floats = allocate(buffers.num_elems);
+}
+
+Decoder::~Decoder() = default;
+
+int64_t Decoder::num_blocks() const {
+  return static_cast<int64_t>(blocks_.size());
+}
+
+const Unit& Decoder::unit(int64_t block) const {
+  return blocks_.at(static_cast<size_t>(block))->unit();
+}
+
+int64_t Decoder::num_parameters() const {
+  int64_t sum = 0;
+  for (const std::unique_ptr<Block>& block : blocks_) sum += block->unit().num_elems;
+  return sum;
+}
+
+BlockBuffers Decoder::buffers_of(int64_t block) const {
+  const auto i = static_cast<size_t>(block);
+  const bool is_first = i == 0;
+  const bool is_last = i + 1 == blocks_.size();
+  float* const base = buffers_->floats.get();
+  float* const gradient = base + buffers_->gradient;
+  return {.x = is_first ? nullptr : base + buffers_->y[i - 1],
+          .y = is_last ? nullptr : base + buffers_->y[i],
+          .dy = is_last ? nullptr : gradient,
+          .dx = is_first ? nullptr : gradient,
+          .saved = base + buffers_->saved[i],
+          .scratch = base + buffers_->scratch};
+}
+
+void Decoder::forward_block(int64_t block, const float* params, MicroBatchIo& io) {
+  blocks_.at(static_cast<size_t>(block))->forward(shape_, params, io, buffers_of(block));
+}
+
+void Decoder::backward_block(int64_t block, const float* params, const MicroBatchIo& io,
+                             float* gradients) {
+  blocks_.at(static_cast<size_t>(block))
+      ->backward(shape_, params, io, buffers_of(block), gradients);
+}
+
+std::vector<float> Decoder::next_token_logits(std::span<const int32_t> tokens,
+                                              std::span<const float* const> params) {
+  const auto num_tokens = static_cast<int64_t>(tokens.size());
+  if (num_tokens < 1 || num_tokens > shape_.seq || params.size() != blocks_.size()) {
+    throw std::invalid_argument("next_token_logits: expected 1 to " + std::to_string(shape_.seq) +
+                                " tokens and the parameters of " + std::to_string(num_blocks()) +
+                                " blocks, found " + std::to_string(num_tokens) + " and " +
+                                std::to_string(params.size()));
+  }
+  const BatchShape shape = {.batch = 1, .seq = num_tokens};
+  MicroBatchIo io = {.tokens = tokens.data()};
+  for (size_t i = 0; i + 1 < blocks_.size(); ++i) {
+    blocks_[i]->forward(shape, params[i], io, buffers_of(static_cast<int64_t>(i)));
+  }
+  const BlockBuffers buffers = buffers_of(num_blocks() - 1);
+  const float* const last_row = buffers.x + (num_tokens - 1) * config_.hidden_size;
+  std::vector<float> logits(static_cast<size_t>(config_.vocab_size));
+  dynamic_cast<const Head&>(*blocks_.back())
+      .logits(1, params.back(), last_row, buffers.scratch, logits.data());
+  return logits;
+}
+
+int64_t Decoder::buffer_bytes() const {
+  return buffers_->num_elems * static_cast<int64_t>(sizeof(float)) +
+         static_cast<int64_t>(buffers_->rotary.size() * sizeof(float));
+}
+
+}  // namespace lockstep::runtime

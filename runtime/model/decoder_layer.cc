@@ -1,0 +1,239 @@
+// Shapes: R rows (batch * time), C channels, H query heads, G key/value heads, D head size,
+// F feed-forward size.
+#include "runtime/model/decoder_layer.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "runtime/kernels/attention.h"
+#include "runtime/kernels/elementwise.h"
+#include "runtime/model/layout.h"
+#include "runtime/model/linear.h"
+
+namespace lockstep::runtime {
+namespace {
+
+AttentionShape attention_shape(const common::ModelConfig& config, const BatchShape& shape) {
+  return {.batch = shape.batch,
+          .seq = shape.seq,
+          .num_heads = config.num_attention_heads,
+          .num_kv_heads = config.num_key_value_heads,
+          .head_dim = config.head_dim};
+}
+
+RotaryShape rotary_shape(const common::ModelConfig& config, const BatchShape& shape) {
+  return {.batch = shape.batch,
+          .seq = shape.seq,
+          .num_heads = config.num_attention_heads + config.num_key_value_heads,
+          .head_dim = config.head_dim,
+          .row_elems = attention_shape(config, shape).qkv_row_elems()};
+}
+
+// The four products of a layer.
+struct Products {
+  LinearShape qkv, attention_out, gate_up, down;
+};
+
+Products products(const common::ModelConfig& config, const BatchShape& shape) {
+  const int64_t rows = shape.rows();
+  const int64_t hidden = config.hidden_size;
+  const int64_t ff = config.intermediate_size;
+  return {.qkv = {rows, hidden, attention_shape(config, shape).qkv_row_elems()},
+          .attention_out = {rows, config.num_attention_heads * config.head_dim, hidden},
+          .gate_up = {rows, hidden, 2 * ff},
+          .down = {rows, ff, hidden}};
+}
+
+}  // namespace
+
+// Offsets in BlockBuffers::saved. The two normed inputs and the activation of the feed-forward part
+// are not kept: backward recomputes them in passes that are cheap beside the products.
+struct DecoderLayer::Saved {
+  int64_t rstd1 = 0;        // [R]
+  int64_t qkv = 0;          // [R, (H+2G)*D], after rotary
+  int64_t attention = 0;    // [R, H*D]
+  int64_t log_sum_exp = 0;  // [B, H, T]
+  int64_t x_mid = 0;        // [R, C], after the attention's residual
+  int64_t rstd2 = 0;        // [R]
+  int64_t gate_up = 0;      // [R, 2F]; backward puts its gradient here
+  int64_t num_elems = 0;
+};
+
+// Offsets in BlockBuffers::scratch. The two halves of a layer run one after the other and share the
+// space behind `d_normed`.
+struct DecoderLayer::Scratch {
+  int64_t normed = 0;          // [R, C]
+  int64_t d_normed = 0;        // [R, C]
+  int64_t d_attention = 0;     // [R, H*D]
+  int64_t d_qkv = 0;           // [R, (H+2G)*D]
+  int64_t attention_work = 0;  // as attention_scratch_elems() says
+  int64_t act = 0;             // [R, F]
+  int64_t d_act = 0;           // [R, F]
+  int64_t num_elems = 0;
+};
+
+// Offsets in the unit, the same for weights and gradients.
+struct DecoderLayer::Weights {
+  int64_t norm1 = 0, qkv = 0, attention_out = 0, norm2 = 0, gate_up = 0, down = 0;
+};
+
+DecoderLayer::DecoderLayer(const common::ModelConfig& config, int64_t index,
+                           std::span<const float> rotary_table)
+    : config_(config), rotary_table_(rotary_table), unit_(layer_unit(config, index)) {}
+
+DecoderLayer::Saved DecoderLayer::saved_layout(const BatchShape& shape) const {
+  const int64_t rows = shape.rows();
+  const int64_t heads = config_.num_attention_heads;
+  Layout layout;
+  Saved saved;
+  saved.rstd1 = layout.take(rows);
+  saved.qkv = layout.take(rows * attention_shape(config_, shape).qkv_row_elems());
+  saved.attention = layout.take(rows * heads * config_.head_dim);
+  saved.log_sum_exp = layout.take(rows * heads);
+  saved.x_mid = layout.take(rows * config_.hidden_size);
+  saved.rstd2 = layout.take(rows);
+  saved.gate_up = layout.take(rows * 2 * config_.intermediate_size);
+  saved.num_elems = layout.num_elems();
+  return saved;
+}
+
+DecoderLayer::Scratch DecoderLayer::scratch_layout(const BatchShape& shape) const {
+  const int64_t rows = shape.rows();
+  const AttentionShape attention = attention_shape(config_, shape);
+  Scratch scratch;
+  Layout common_part;
+  scratch.normed = common_part.take(rows * config_.hidden_size);
+  scratch.d_normed = common_part.take(rows * config_.hidden_size);
+
+  Layout attention_half = common_part;
+  scratch.d_attention = attention_half.take(rows * attention.num_heads * attention.head_dim);
+  scratch.d_qkv = attention_half.take(rows * attention.qkv_row_elems());
+  scratch.attention_work = attention_half.take(attention_scratch_elems(attention));
+
+  Layout mlp_half = common_part;
+  scratch.act = mlp_half.take(rows * config_.intermediate_size);
+  scratch.d_act = mlp_half.take(rows * config_.intermediate_size);
+  scratch.num_elems = std::max(attention_half.num_elems(), mlp_half.num_elems());
+  return scratch;
+}
+
+DecoderLayer::Weights DecoderLayer::weight_offsets() const {
+  const std::vector<UnitTensor>& t = unit_.tensors;  // in the order of layer_unit()
+  return {.norm1 = t[0].begin_elem,
+          .qkv = t[1].begin_elem,
+          .attention_out = t[4].begin_elem,
+          .norm2 = t[5].begin_elem,
+          .gate_up = t[6].begin_elem,
+          .down = t[8].begin_elem};
+}
+
+int64_t DecoderLayer::saved_elems(const BatchShape& shape) const {
+  return saved_layout(shape).num_elems;
+}
+
+int64_t DecoderLayer::scratch_elems(const BatchShape& shape) const {
+  return scratch_layout(shape).num_elems;
+}
+
+void DecoderLayer::forward(const BatchShape& shape, const float* params, MicroBatchIo& /*io*/,
+                           const BlockBuffers& buffers) const {
+  assert(shape.seq * config_.head_dim <= static_cast<int64_t>(rotary_table_.size()));
+  const int64_t rows = shape.rows();
+  const int64_t hidden = config_.hidden_size;
+  const float eps = static_cast<float>(config_.rms_norm_eps);
+  const Products product = products(config_, shape);
+  const Weights weight = weight_offsets();
+  const Saved at = saved_layout(shape);
+  const Scratch temp = scratch_layout(shape);
+  float* const saved = buffers.saved;
+  float* const normed = buffers.scratch + temp.normed;
+  float* const qkv = saved + at.qkv;
+  float* const x_mid = saved + at.x_mid;
+  float* const act = buffers.scratch + temp.act;
+
+  rms_norm_forward(rows, hidden, eps, buffers.x, params + weight.norm1, normed, saved + at.rstd1);
+  linear_forward(product.qkv, normed, params + weight.qkv, qkv);
+  rotary_forward(rotary_shape(config_, shape), rotary_table_.data(), qkv);
+  attention_forward(attention_shape(config_, shape), qkv, saved + at.attention,
+                    saved + at.log_sum_exp, buffers.scratch + temp.attention_work);
+  std::copy_n(buffers.x, rows * hidden, x_mid);
+  linear_forward_add(product.attention_out, saved + at.attention, params + weight.attention_out,
+                     x_mid);
+
+  rms_norm_forward(rows, hidden, eps, x_mid, params + weight.norm2, normed, saved + at.rstd2);
+  linear_forward(product.gate_up, normed, params + weight.gate_up, saved + at.gate_up);
+  swiglu_forward(rows, config_.intermediate_size, saved + at.gate_up, act);
+  std::copy_n(x_mid, rows * hidden, buffers.y);
+  linear_forward_add(product.down, act, params + weight.down, buffers.y);
+}
+
+void DecoderLayer::backward(const BatchShape& shape, const float* params,
+                            const MicroBatchIo& /*io*/, const BlockBuffers& buffers,
+                            float* gradients) const {
+  mlp_half_backward(shape, params, buffers, gradients);
+  attention_half_backward(shape, params, buffers, gradients);
+}
+
+// Leaves the gradient of x_mid in buffers.dx.
+void DecoderLayer::mlp_half_backward(const BatchShape& shape, const float* params,
+                                     const BlockBuffers& buffers, float* gradients) const {
+  const int64_t rows = shape.rows();
+  const int64_t hidden = config_.hidden_size;
+  const Products product = products(config_, shape);
+  const Weights weight = weight_offsets();
+  const Saved at = saved_layout(shape);
+  const Scratch temp = scratch_layout(shape);
+  const float* const x_mid = buffers.saved + at.x_mid;
+  float* const rstd2 = buffers.saved + at.rstd2;
+  float* const gate_up = buffers.saved + at.gate_up;
+  float* const normed = buffers.scratch + temp.normed;
+  float* const d_normed = buffers.scratch + temp.d_normed;
+  float* const act = buffers.scratch + temp.act;
+  float* const d_act = buffers.scratch + temp.d_act;
+
+  linear_input_gradient(product.down, buffers.dy, params + weight.down, d_act);
+  float* const d_gate_up = gate_up;
+  swiglu_backward(rows, config_.intermediate_size, gate_up, d_act, d_gate_up, act);
+  linear_weight_gradient(product.down, buffers.dy, act, gradients + weight.down);
+
+  rms_norm_forward(rows, hidden, static_cast<float>(config_.rms_norm_eps), x_mid,
+                   params + weight.norm2, normed, rstd2);
+  linear_weight_gradient(product.gate_up, d_gate_up, normed, gradients + weight.gate_up);
+  linear_input_gradient(product.gate_up, d_gate_up, params + weight.gate_up, d_normed);
+  rms_norm_backward(rows, hidden, x_mid, params + weight.norm2, rstd2, d_normed, buffers.dy,
+                    buffers.dx, gradients + weight.norm2);
+}
+
+// Takes the gradient of x_mid from buffers.dx and leaves that of x there.
+void DecoderLayer::attention_half_backward(const BatchShape& shape, const float* params,
+                                           const BlockBuffers& buffers, float* gradients) const {
+  const int64_t rows = shape.rows();
+  const int64_t hidden = config_.hidden_size;
+  const Products product = products(config_, shape);
+  const Weights weight = weight_offsets();
+  const Saved at = saved_layout(shape);
+  const Scratch temp = scratch_layout(shape);
+  const float* const attention = buffers.saved + at.attention;
+  float* const rstd1 = buffers.saved + at.rstd1;
+  float* const normed = buffers.scratch + temp.normed;
+  float* const d_normed = buffers.scratch + temp.d_normed;
+  float* const d_attention = buffers.scratch + temp.d_attention;
+  float* const d_qkv = buffers.scratch + temp.d_qkv;
+  float* const d_mid = buffers.dx;
+
+  linear_weight_gradient(product.attention_out, d_mid, attention, gradients + weight.attention_out);
+  linear_input_gradient(product.attention_out, d_mid, params + weight.attention_out, d_attention);
+  attention_backward(attention_shape(config_, shape), buffers.saved + at.qkv, attention,
+                     buffers.saved + at.log_sum_exp, d_attention, d_qkv,
+                     buffers.scratch + temp.attention_work);
+  rotary_backward(rotary_shape(config_, shape), rotary_table_.data(), d_qkv);
+
+  rms_norm_forward(rows, hidden, static_cast<float>(config_.rms_norm_eps), buffers.x,
+                   params + weight.norm1, normed, rstd1);
+  linear_weight_gradient(product.qkv, d_qkv, normed, gradients + weight.qkv);
+  linear_input_gradient(product.qkv, d_qkv, params + weight.qkv, d_normed);
+  rms_norm_backward(rows, hidden, buffers.x, params + weight.norm1, rstd1, d_normed, d_mid,
+                    buffers.dx, gradients + weight.norm1);
+}
+
+}  // namespace lockstep::runtime

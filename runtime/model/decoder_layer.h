@@ -1,0 +1,44 @@
+// One layer of a Llama-style decoder: x + attention(norm(x)), then + swiglu(norm(.)).
+#pragma once
+
+#include <span>
+
+#include "runtime/common/train_config.h"
+#include "runtime/model/block.h"
+
+namespace lockstep::runtime {
+
+class DecoderLayer final : public Block {
+ public:
+  // rotary_table: [T, head_dim] as rotary_table() writes it, T at least the longest sequence;
+  // borrowed, must outlive this object.
+  DecoderLayer(const common::ModelConfig& config, int64_t index,
+               std::span<const float> rotary_table);
+
+  const Unit& unit() const override { return unit_; }
+  int64_t saved_elems(const BatchShape& shape) const override;
+  int64_t scratch_elems(const BatchShape& shape) const override;
+  void forward(const BatchShape& shape, const float* params, MicroBatchIo& io,
+               const BlockBuffers& buffers) const override;
+  void backward(const BatchShape& shape, const float* params, const MicroBatchIo& io,
+                const BlockBuffers& buffers, float* gradients) const override;
+
+ private:
+  struct Saved;
+  struct Scratch;
+  struct Weights;
+
+  Saved saved_layout(const BatchShape& shape) const;
+  Scratch scratch_layout(const BatchShape& shape) const;
+  Weights weight_offsets() const;
+  void attention_half_backward(const BatchShape& shape, const float* params,
+                               const BlockBuffers& buffers, float* gradients) const;
+  void mlp_half_backward(const BatchShape& shape, const float* params, const BlockBuffers& buffers,
+                         float* gradients) const;
+
+  common::ModelConfig config_;
+  std::span<const float> rotary_table_;
+  Unit unit_;
+};
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,33 @@
+#include "runtime/model/embedding.h"
+
+#include <stdexcept>
+#include <string>
+
+#include "runtime/kernels/elementwise.h"
+
+namespace lockstep::runtime {
+
+Embedding::Embedding(const common::ModelConfig& config)
+    : vocab_size_(config.vocab_size),
+      hidden_size_(config.hidden_size),
+      unit_(embedding_unit(config)) {}
+
+void Embedding::forward(const BatchShape& shape, const float* params, MicroBatchIo& io,
+                        const BlockBuffers& buffers) const {
+  for (int64_t row = 0; row < shape.rows(); ++row) {
+    const int32_t token = io.tokens[row];
+    if (token < 0 || token >= vocab_size_) {
+      throw std::out_of_range("token " + std::to_string(token) + " at position " +
+                              std::to_string(row) + " of a micro-batch: the vocabulary has " +
+                              std::to_string(vocab_size_) + " entries");
+    }
+  }
+  embedding_forward(shape.rows(), hidden_size_, io.tokens, params, buffers.y);
+}
+
+void Embedding::backward(const BatchShape& shape, const float* /*params*/, const MicroBatchIo& io,
+                         const BlockBuffers& buffers, float* gradients) const {
+  embedding_backward(shape.rows(), hidden_size_, vocab_size_, io.tokens, buffers.dy, gradients);
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,27 @@
+// The first block: one row of the embedding table per token.
+#pragma once
+
+#include "runtime/common/train_config.h"
+#include "runtime/model/block.h"
+
+namespace lockstep::runtime {
+
+class Embedding final : public Block {
+ public:
+  explicit Embedding(const common::ModelConfig& config);
+
+  const Unit& unit() const override { return unit_; }
+  int64_t saved_elems(const BatchShape&) const override { return 0; }
+  int64_t scratch_elems(const BatchShape&) const override { return 0; }
+  void forward(const BatchShape& shape, const float* params, MicroBatchIo& io,
+               const BlockBuffers& buffers) const override;
+  void backward(const BatchShape& shape, const float* params, const MicroBatchIo& io,
+                const BlockBuffers& buffers, float* gradients) const override;
+
+ private:
+  int64_t vocab_size_;
+  int64_t hidden_size_;
+  Unit unit_;
+};
+
+}  // namespace lockstep::runtime

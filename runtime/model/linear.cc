@@ -1,0 +1,37 @@
+#include "runtime/model/linear.h"
+
+#include "runtime/kernels/gemm.h"
+
+namespace lockstep::runtime {
+namespace {
+
+void product_with_transposed_weight(const LinearShape& shape, const float* x, const float* weight,
+                                    float beta, float* y) {
+  gemm({.m = shape.rows, .n = shape.out, .k = shape.in}, {.data = x, .leading = shape.in},
+       {.data = weight, .leading = shape.in, .transpose = Transpose::kYes}, beta, y, shape.out);
+}
+
+}  // namespace
+
+void linear_forward(const LinearShape& shape, const float* x, const float* weight, float* y) {
+  product_with_transposed_weight(shape, x, weight, 0.0f, y);
+}
+
+void linear_forward_add(const LinearShape& shape, const float* x, const float* weight, float* y) {
+  product_with_transposed_weight(shape, x, weight, 1.0f, y);
+}
+
+void linear_input_gradient(const LinearShape& shape, const float* dy, const float* weight,
+                           float* dx) {
+  gemm({.m = shape.rows, .n = shape.in, .k = shape.out}, {.data = dy, .leading = shape.out},
+       {.data = weight, .leading = shape.in}, 0.0f, dx, shape.in);
+}
+
+void linear_weight_gradient(const LinearShape& shape, const float* dy, const float* x,
+                            float* d_weight) {
+  gemm({.m = shape.out, .n = shape.in, .k = shape.rows},
+       {.data = dy, .leading = shape.out, .transpose = Transpose::kYes},
+       {.data = x, .leading = shape.in}, 0.0f, d_weight, shape.in);
+}
+
+}  // namespace lockstep::runtime

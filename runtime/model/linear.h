@@ -1,0 +1,31 @@
+// y = x W^T with W stored [out, in] as Hugging Face does, and its two gradients.
+#pragma once
+
+#include <cstdint>
+
+namespace lockstep::runtime {
+
+struct LinearShape {
+  int64_t rows = 0;
+  int64_t in = 0;
+  int64_t out = 0;
+};
+
+// y = x W^T.
+//   x: [rows, in]; weight: [out, in]; y: [rows, out], written.
+void linear_forward(const LinearShape& shape, const float* x, const float* weight, float* y);
+
+// y += x W^T; arguments as in linear_forward().
+void linear_forward_add(const LinearShape& shape, const float* x, const float* weight, float* y);
+
+// dx = dy W.
+//   dy: [rows, out]; weight: [out, in]; dx: [rows, in], written.
+void linear_input_gradient(const LinearShape& shape, const float* dy, const float* weight,
+                           float* dx);
+
+// dW = dy^T x.
+//   dy: [rows, out]; x: [rows, in]; d_weight: [out, in], written.
+void linear_weight_gradient(const LinearShape& shape, const float* dy, const float* x,
+                            float* d_weight);
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,32 @@
+// The gradient norm over all ranks; same bits on every rank count and strategy.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/comm/collective.h"
+#include "runtime/optim/global_norm.h"
+#include "runtime/optim/param_shard.h"
+#include "runtime/parallel/shard_layout.h"
+
+namespace lockstep::runtime {
+
+class GlobalNorm {
+ public:
+  // `collective` must outlive this object.
+  GlobalNorm(Collective& collective, std::span<const int64_t> unit_elems);
+
+  // Norm over the gradients of all ranks' Parallelism::owned(). Every rank must call it, after
+  // finish_backward(); blocks for one all_gather. Throws as Pending::wait().
+  GradientNorm compute(std::span<const ParamShard> owned, double clip);
+
+ private:
+  Collective& collective_;
+  std::vector<UnitSlices> layouts_;
+  int64_t rank_chunks_ = 0;       // chunks that a rank sends, padding included
+  std::vector<double> gathered_;  // [world_size * rank_chunks_]
+  std::vector<double> ordered_;   // chunk sums of the model, in unit and chunk order
+};
+
+}  // namespace lockstep::runtime

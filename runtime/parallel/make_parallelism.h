@@ -1,0 +1,27 @@
+// The one choice point between data-parallel strategies.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "runtime/comm/collective.h"
+#include "runtime/common/train_config.h"
+#include "runtime/parallel/parallelism.h"
+
+namespace lockstep::runtime {
+
+struct ParallelismOptions {
+  common::Strategy strategy = common::Strategy::kDdp;  // not kAuto: see common::choose_strategy()
+  std::vector<int64_t> unit_elems;                     // parameters of each unit, in model order
+  int64_t num_micro_batches = 1;                       // of a global batch; world_size divides it
+};
+
+// `collective` must outlive the result; nobody else may issue operations on it between the first
+// unshard() or gradient_ready() of a step and its finish_backward().
+// Weights, gradients and moments start as zeros. Throws std::invalid_argument if the ranks do not
+// divide the micro-batches.
+std::unique_ptr<Parallelism> make_parallelism(const ParallelismOptions& options,
+                                              Collective& collective);
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,46 @@
+// The order in which micro-batch gradients are added, fixed by their index alone.
+//
+// Note [The tree]
+// T(n) over leaves 0..n-1 is a leaf for n = 1, else T(p) + T(n - p) with p the largest power of two
+// below n. A binary counter of partial sums computes it: push leaves in order, merge two sums of
+// the same size, at the end fold from the smallest (youngest) to the largest. A rank that holds a
+// range of leaves contributes the sums of the maximal subtrees inside it; what is left is a short
+// program of additions over these roots, the same for every element. For a power of two W, T(W * K)
+// is T(K) over T(W): ranks may also add micro-step by micro-step and count over micro-steps. Source
+// of the idea: design 7.3; binary counter as in pairwise summation.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace lockstep::runtime {
+
+// kContiguous: rank r computes micro-batches [r M/W, (r+1) M/W), one exchange at the end.
+// kInterleaved: micro-step k gives rank r micro-batch kW + r, one exchange per micro-step; W must
+// be a power of two.
+enum class Assignment { kContiguous, kInterleaved };
+
+// values[target] += values[source]: target is the left operand.
+struct Addition {
+  int64_t target = 0;
+  int64_t source = 0;
+};
+
+// An exchange: every rank computes the same number of micro-batches, adds them up to its roots, and
+// in round i sends the slices of its i-th root. The values of an exchange are numbered round *
+// world_size + rank; `additions` leaves its sum in value 0. The sums of all exchanges, in order,
+// are the leaves of T(num_exchanges).
+struct ReductionPlan {
+  int world_size = 1;
+  std::vector<std::vector<int64_t>> micro_batches;  // [rank]: indices in the order of computation
+  int64_t num_exchanges = 1;
+  int64_t num_rounds = 1;                         // most roots that a rank has in an exchange
+  std::vector<std::vector<int64_t>> root_leaves;  // [rank][root]: micro-batches in that root
+  std::vector<Addition> additions;
+};
+
+// Throws std::invalid_argument if world_size does not divide num_micro_batches, or for kInterleaved
+// with a world size that is no power of two.
+ReductionPlan plan_reduction(int64_t num_micro_batches, int world_size, Assignment assignment);
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,27 @@
+#include "runtime/parallel/shard_layout.h"
+
+#include <algorithm>
+
+#include "runtime/kernels/elementwise.h"
+
+namespace lockstep::runtime {
+
+ElemRange UnitSlices::owned(int rank) const {
+  const int64_t begin = std::min(rank * slice_elems, num_elems);
+  return {begin, std::min(begin + slice_elems, num_elems)};
+}
+
+UnitSlices plan_unit(int64_t num_elems, int world_size) {
+  const int64_t chunks = (num_elems + kNormChunkElems - 1) / kNormChunkElems;
+  const int64_t slice_chunks = (chunks + world_size - 1) / world_size;
+  const int64_t slice_elems = slice_chunks * kNormChunkElems;
+  return {num_elems, slice_elems, slice_elems * world_size};
+}
+
+std::vector<UnitSlices> plan_units(std::span<const int64_t> unit_elems, int world_size) {
+  std::vector<UnitSlices> layouts;
+  for (const int64_t num_elems : unit_elems) layouts.push_back(plan_unit(num_elems, world_size));
+  return layouts;
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,80 @@
+#include "runtime/train/exporting.h"
+
+#include <utility>
+
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/model/config_json.h"
+#include "runtime/train/exchange.h"
+
+namespace lockstep::runtime {
+namespace {
+
+using common::ExitCode;
+using common::Result;
+
+SafetensorsPlan plan_file(const std::vector<Unit>& units) {
+  std::vector<UnitLayout> layouts;
+  for (const Unit& unit : units) {
+    UnitLayout layout{.num_elems = unit.num_elems};
+    for (const UnitTensor& tensor : unit.tensors) {
+      layout.tensors.push_back({.name = tensor.name,
+                                .shape = tensor.shape,
+                                .begin_elem = tensor.begin_elem,
+                                .num_elems = tensor.num_elems});
+    }
+    layouts.push_back(std::move(layout));
+  }
+  return value_or_raise(plan_safetensors(layouts), ExitCode::kInternal);
+}
+
+// Rank 0 starts from an empty folder: a crash may have left one.
+Result<SafetensorsWriter> create_file(Disk& disk, const std::string& folder,
+                                      const SafetensorsPlan& plan) {
+  RETURN_IF_ERROR(disk.remove_tree(folder));
+  RETURN_IF_ERROR(disk.make_folder(folder));
+  return SafetensorsWriter::create(disk, folder + "/model.safetensors", plan);
+}
+
+Result<void> write_slices(const RankState& s, SafetensorsWriter& writer) {
+  for (const ParamShard& shard : s.parallelism->owned()) {
+    if (shard.weights.empty()) continue;
+    RETURN_IF_ERROR(writer.write_range(shard.unit, shard.begin_elem, shard.weights));
+  }
+  return writer.sync();
+}
+
+// Rank 0: names the file and puts the folder in place of an earlier one.
+Result<void> finish_folder(const RankState& s, Disk& disk, const std::string& folder,
+                           SafetensorsWriter& writer) {
+  RETURN_IF_ERROR(writer.finish());
+  RETURN_IF_ERROR(replace_file(disk, folder, "config.json", encode_config_json(s.config().model)));
+  RETURN_IF_ERROR(disk.sync_folder(folder));
+  RETURN_IF_ERROR(disk.remove_tree(s.env.output + "/model"));
+  RETURN_IF_ERROR(disk.rename(folder, s.env.output + "/model"));
+  return disk.sync_folder(s.env.output);
+}
+
+}  // namespace
+
+void export_model(RankState& s, Disk& disk) {
+  const SafetensorsPlan plan = plan_file(s.units);
+  const std::string folder = s.env.output + "/.model.partial";
+  const std::string file = folder + "/model.safetensors";
+  std::optional<SafetensorsWriter> writer;
+  std::optional<RunFailure> failure;
+  const auto keep = [&](Result<SafetensorsWriter> opened) {
+    if (opened) writer.emplace(std::move(opened).value());
+    if (!opened) failure = to_failure(ExitCode::kOutputUnwritable, opened.error());
+  };
+  if (s.is_rank0()) keep(create_file(disk, folder, plan));
+  agree(*s.collective, failure, "creating the model file");
+  if (!s.is_rank0()) keep(SafetensorsWriter::join(disk, file, plan));
+  agree(*s.collective, failure, "opening the model file");
+  agree_on(*s.collective, write_slices(s, *writer), ExitCode::kOutputUnwritable,
+           "writing the model");
+  Result<void> finished;
+  if (s.is_rank0()) finished = finish_folder(s, disk, folder, *writer);
+  agree_on(*s.collective, std::move(finished), ExitCode::kOutputUnwritable, "finishing the model");
+}
+
+}  // namespace lockstep::runtime

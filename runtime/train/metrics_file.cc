@@ -1,0 +1,88 @@
+#include "runtime/train/metrics_file.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+namespace lockstep::runtime {
+namespace {
+
+using common::Error;
+using common::ErrorCode;
+using common::Result;
+
+Error system_error(const std::string& path) {
+  return {ErrorCode::kUnavailable, path + ": " + std::strerror(errno),
+          "free space in the output folder, or allow writing to it"};
+}
+
+}  // namespace
+
+std::string encode_metrics_line(const LoggedStep& logged) {
+  const StepStats& stats = logged.last;
+  const double tokens_per_second = static_cast<double>(stats.step_tokens) / logged.step_seconds;
+  return "{\"step\": " + std::to_string(stats.step) + ", \"loss\": " + with_all_digits(stats.loss) +
+         ", \"grad_norm\": " + with_all_digits(stats.gradient_norm) +
+         ", \"learning_rate\": " + with_all_digits(stats.learning_rate) +
+         ", \"tokens\": " + std::to_string(stats.step * stats.step_tokens) +
+         ", \"tokens_per_second\": " + with_all_digits(tokens_per_second) +
+         ", \"step_seconds\": " + with_all_digits(logged.step_seconds) + "}";
+}
+
+MetricsFile::MetricsFile(std::string path, int descriptor)
+    : path_(std::move(path)), descriptor_(descriptor) {}
+
+MetricsFile::~MetricsFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+MetricsFile::MetricsFile(MetricsFile&& other) noexcept
+    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+MetricsFile& MetricsFile::operator=(MetricsFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
+Result<MetricsFile> MetricsFile::open(const std::string& output) {
+  const std::string path = output + "/" + kMetricsFileName;
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (descriptor < 0) return system_error(path);
+  return MetricsFile(path, descriptor);
+}
+
+Result<void> MetricsFile::append(const LoggedStep& logged) {
+  const std::string line = encode_metrics_line(logged) + "\n";
+  const ssize_t written = write(descriptor_, line.data(), line.size());
+  if (written < 0) return system_error(path_);
+  if (static_cast<std::size_t>(written) != line.size()) {
+    return Error{ErrorCode::kUnavailable, path_ + ": the disk is full",
+                 "free space in the output folder"};
+  }
+  return {};
+}
+
+Result<void> MetricsFile::sync() {
+  if (fsync(descriptor_) != 0) return system_error(path_);
+  return {};
+}
+
+std::vector<LossPoint> read_losses(const std::string& output) {
+  std::vector<LossPoint> points;
+  std::ifstream file(output + "/" + kMetricsFileName);
+  for (std::string line; std::getline(file, line);) {
+    const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
+    if (!json.is_object() || !json.contains("step") || !json.contains("loss")) continue;
+    if (!json["step"].is_number_integer() || !json["loss"].is_number()) continue;
+    points.push_back({json["step"].get<int64_t>(), json["loss"].get<double>()});
+  }
+  return points;
+}
+
+}  // namespace lockstep::runtime

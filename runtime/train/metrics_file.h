@@ -1,0 +1,51 @@
+// OUTPUT/metrics.jsonl: one line per logged step, ever. Rank 0 writes it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/common/result.h"
+#include "runtime/train/status_board.h"
+
+namespace lockstep::runtime {
+
+inline constexpr char kMetricsFileName[] = "metrics.jsonl";
+
+// What is told about the steps since the last line.
+struct LoggedStep {
+  StepStats last;
+  double step_seconds = 0;  // mean since the last line
+};
+
+// One line without its end. Loss and the like carry all digits.
+std::string encode_metrics_line(const LoggedStep& logged);
+
+// Appends lines. Whoever constructs it has cut the file back to the step that training starts at.
+class MetricsFile {
+ public:
+  static common::Result<MetricsFile> open(const std::string& output);
+  ~MetricsFile();
+  MetricsFile(MetricsFile&& other) noexcept;
+  MetricsFile& operator=(MetricsFile&& other) noexcept;
+
+  common::Result<void> append(const LoggedStep& logged);
+  // Returns when all lines are on stable storage. Call it before a checkpoint of these steps is
+  // published: a resume needs the lines up to it.
+  common::Result<void> sync();
+
+ private:
+  MetricsFile(std::string path, int descriptor);
+
+  std::string path_;
+  int descriptor_ = -1;
+};
+
+struct LossPoint {
+  int64_t step = 0;
+  double loss = 0;
+};
+// The losses in OUTPUT/metrics.jsonl, in order; lines that cannot be read are left out.
+std::vector<LossPoint> read_losses(const std::string& output);
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,47 @@
+// Everything that one rank trains with.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/comm/collective.h"
+#include "runtime/common/log.h"
+#include "runtime/common/train_config.h"
+#include "runtime/common/worker_env.h"
+#include "runtime/data/sample_source.h"
+#include "runtime/model/decoder.h"
+#include "runtime/optim/adamw_optimizer.h"
+#include "runtime/parallel/global_norm.h"
+#include "runtime/parallel/parallelism.h"
+
+namespace lockstep::runtime {
+
+// Filled by start_up(), in this order; members borrow from those before them.
+struct RankState {
+  common::WorkerEnv env;
+  common::JobFile job;
+  common::Log log;
+  std::unique_ptr<Collective> collective;
+  std::optional<SampleSource> samples;
+  std::vector<Unit> units;
+  std::string strategy;  // "ddp" | "zero3"
+  std::unique_ptr<Decoder> decoder;
+  std::unique_ptr<Parallelism> parallelism;
+  std::optional<AdamWOptimizer> optimizer;
+  std::optional<GlobalNorm> global_norm;
+  std::vector<int32_t> tokens;  // [micro batch, sequence] of the micro-batch in flight
+  std::vector<int32_t> labels;
+  int64_t step = 0;             // finished steps
+  int64_t checkpoint_step = 0;  // step of the newest checkpoint; 0 = none
+
+  const common::TrainConfig& config() const { return job.train; }
+  bool is_rank0() const { return env.rank == 0; }
+  int64_t step_tokens() const {
+    return config().batch.global_batch_size * config().data.sequence_length;
+  }
+};
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,183 @@
+#include "runtime/train/resume.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/checkpoint/reader.h"
+#include "runtime/checkpoint/writer.h"
+#include "runtime/train/exchange.h"
+
+namespace lockstep::runtime {
+namespace {
+
+using common::Error;
+using common::ErrorCode;
+using common::ExitCode;
+using common::Result;
+
+constexpr char kDifferentRun[] =
+    "give the job another output folder, overwrite this one, or restore the configuration";
+
+// Fields of spec.train that decide which numbers a step computes, besides what the manifest names.
+const std::vector<std::string>& decisive_fields() {
+  static const std::vector<std::string> fields = {"/model", "/batch", "/data/sequenceLength",
+                                                  "/data/shuffle", "/seed"};
+  return fields;
+}
+
+std::string first_difference(const std::string& then_json, const std::string& now_json) {
+  const nlohmann::json then = nlohmann::json::parse(then_json, nullptr, false);
+  const nlohmann::json now = nlohmann::json::parse(now_json, nullptr, false);
+  for (const std::string& field : decisive_fields()) {
+    const nlohmann::json::json_pointer pointer(field);
+    const nlohmann::json before = then.value(pointer, nlohmann::json());
+    const nlohmann::json after = now.value(pointer, nlohmann::json());
+    if (before == after) continue;
+    std::string path = "train" + field;
+    std::replace(path.begin(), path.end(), '/', '.');
+    return path + " was " + before.dump() + " and is " + after.dump();
+  }
+  return "";
+}
+
+Error conflict(const RankState& s, const Manifest& manifest, const std::string& what) {
+  return {ErrorCode::kConflict,
+          "the checkpoint of step " + std::to_string(manifest.step) + " in " + s.env.output +
+              " belongs to another run: " + what,
+          kDifferentRun};
+}
+
+bool same_units(const std::vector<Unit>& units, const std::vector<ManifestUnit>& saved) {
+  return std::equal(units.begin(), units.end(), saved.begin(), saved.end(),
+                    [](const Unit& unit, const ManifestUnit& other) {
+                      return unit.name == other.name && unit.num_elems == other.num_elems;
+                    });
+}
+
+Result<void> load_shard(const CheckpointReader& reader, const ParamShard& shard) {
+  RETURN_IF_ERROR(
+      reader.read_slice(shard.unit, PieceKind::kWeights, shard.begin_elem, shard.weights));
+  RETURN_IF_ERROR(
+      reader.read_slice(shard.unit, PieceKind::kMoment1, shard.begin_elem, shard.moment1));
+  return reader.read_slice(shard.unit, PieceKind::kMoment2, shard.begin_elem, shard.moment2);
+}
+
+Result<void> load_shards(const RankState& s, const std::string& folder) {
+  ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::open(folder));
+  for (const ParamShard& shard : s.parallelism->shards()) {
+    if (!shard.weights.empty()) RETURN_IF_ERROR(load_shard(reader, shard));
+  }
+  return {};
+}
+
+void initialize(RankState& s) {
+  for (const ParamShard& shard : s.parallelism->shards()) {
+    initial_weights(s.units.at(static_cast<std::size_t>(shard.unit)),
+                    static_cast<uint64_t>(s.config().seed), s.config().model.initializer_range,
+                    shard.begin_elem, shard.weights);
+    std::fill(shard.moment1.begin(), shard.moment1.end(), 0.0F);
+    std::fill(shard.moment2.begin(), shard.moment2.end(), 0.0F);
+  }
+}
+
+// Rank 0's choice of the next checkpoint to try, and the damaged ones that it passed over.
+struct Candidates {
+  std::vector<SkippedCheckpoint> damaged;
+  int64_t before_step = std::numeric_limits<int64_t>::max();
+};
+
+// The step to try; 0 if the output holds no checkpoint.
+Result<int64_t> choose(const RankState& s, Candidates& candidates) {
+  Result<OpenedCheckpoint> opened = open_newest(s.env.output, candidates.before_step);
+  if (!opened) {
+    const bool none_at_all =
+        opened.error().code == ErrorCode::kNotFound && candidates.damaged.empty();
+    if (none_at_all) return int64_t{0};
+    std::string all = opened.error().message;
+    for (const SkippedCheckpoint& skipped : candidates.damaged) {
+      all += "; " + skipped.reason.message;
+    }
+    return Error{ErrorCode::kDataLoss, "no sound checkpoint in " + s.env.output + ": " + all,
+                 "restore the checkpoints, or remove them to start afresh"};
+  }
+  candidates.damaged.insert(candidates.damaged.end(), opened->skipped.begin(),
+                            opened->skipped.end());
+  const Manifest& manifest = opened->reader.manifest();
+  if (const std::optional<Error> found = find_conflict(s, manifest)) return *found;
+  return manifest.step;
+}
+
+// Says which checkpoints were passed over, and makes room for publishing their steps again.
+Result<void> set_aside(const RankState& s, Disk& disk, const Candidates& candidates) {
+  for (const SkippedCheckpoint& skipped : candidates.damaged) {
+    ASSIGN_OR_RETURN(const std::string folder,
+                     set_aside_checkpoint(disk, s.env.output, skipped.checkpoint.step));
+    s.log.warning("checkpoint damaged, using an older one", {{"step", skipped.checkpoint.step},
+                                                             {"message", skipped.reason.message},
+                                                             {"moved_to", folder}});
+  }
+  return {};
+}
+
+// Agrees on rank 0's choice.
+int64_t agree_on_choice(RankState& s, Candidates& candidates) {
+  Result<int64_t> chosen = int64_t{0};
+  if (s.is_rank0()) chosen = choose(s, candidates);
+  const bool is_conflict = !chosen && chosen.error().code == ErrorCode::kConflict;
+  const int64_t step =
+      agree_on(*s.collective, std::move(chosen),
+               is_conflict ? ExitCode::kInvalidConfig : ExitCode::kCheckpointDamaged,
+               "choosing a checkpoint");
+  return std::stoll(gather_texts(*s.collective, std::to_string(step), "checkpoint step").front());
+}
+
+}  // namespace
+
+std::optional<Error> find_conflict(const RankState& s, const Manifest& manifest) {
+  const std::string difference = first_difference(manifest.train_json, s.job.train_json);
+  if (!difference.empty()) return conflict(s, manifest, difference);
+  if (manifest.seed != s.config().seed) return conflict(s, manifest, "another seed");
+  if (manifest.global_batch_size != s.config().batch.global_batch_size) {
+    return conflict(s, manifest, "another global batch size");
+  }
+  if (!same_units(s.units, manifest.units)) return conflict(s, manifest, "another model");
+  if (manifest.corpus_fingerprint != s.samples->corpus().fingerprint()) {
+    return conflict(s, manifest, "train.data.train holds other data than then");
+  }
+  if (manifest.step > s.config().steps) {
+    return conflict(s, manifest, "it is beyond train.steps = " + std::to_string(s.config().steps));
+  }
+  return std::nullopt;
+}
+
+void resume_or_initialize(RankState& s, Disk& disk, bool may_resume) {
+  Candidates candidates;
+  while (may_resume) {
+    const int64_t step = agree_on_choice(s, candidates);
+    if (step == 0) break;
+    const std::string folder = s.env.output + "/checkpoints/step-" + std::to_string(step);
+    const Result<void> loaded = load_shards(s, folder);
+    const std::vector<std::string> damages = gather_texts(
+        *s.collective, loaded ? "" : loaded.error().message + " ", "loading the checkpoint");
+    const auto damage = std::find_if(damages.begin(), damages.end(),
+                                     [](const std::string& text) { return !text.empty(); });
+    if (damage == damages.end()) {
+      Result<void> moved;
+      if (s.is_rank0()) moved = set_aside(s, disk, candidates);
+      agree_on(*s.collective, std::move(moved), ExitCode::kOutputUnwritable,
+               "setting damaged checkpoints aside");
+      s.step = s.checkpoint_step = step;
+      if (s.is_rank0()) s.log.info("resumed", {{"step", step}, {"folder", folder}});
+      return;
+    }
+    candidates.damaged.push_back({{step, folder}, {ErrorCode::kDataLoss, *damage, ""}});
+    candidates.before_step = step;
+  }
+  initialize(s);
+}
+
+}  // namespace lockstep::runtime

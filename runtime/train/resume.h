@@ -1,0 +1,24 @@
+// Where training starts: at a checkpoint, or at initial weights.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "runtime/checkpoint/disk.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/train/rank_state.h"
+
+namespace lockstep::runtime {
+
+// Why a run like `s` must not go on from `manifest`: another model, batch, order or kind of data.
+// Nothing if it may. Rank count, strategy, optimizer and schedule may differ.
+std::optional<common::Error> find_conflict(const RankState& s, const Manifest& manifest);
+
+// Fills weights and moments of s.parallelism->shards() from the newest sound checkpoint, or with
+// initial weights if there is none or `may_resume` is false; sets s.step and s.checkpoint_step.
+// Damaged newer checkpoints are logged and set aside. Every rank must call it.
+// Throws RunError: kCheckpointDamaged if there are checkpoints and none is sound, kInvalidConfig if
+// the newest is another run's.
+void resume_or_initialize(RankState& s, Disk& disk, bool may_resume);
+
+}  // namespace lockstep::runtime

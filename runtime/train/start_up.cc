@@ -1,0 +1,235 @@
+#include "runtime/train/start_up.h"
+
+#include <chrono>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "runtime/checkpoint/output_folder.h"
+#include "runtime/checkpoint/reader.h"
+#include "runtime/comm/rendezvous.h"
+#include "runtime/common/choose_strategy.h"
+#include "runtime/data/byte_tokenizer.h"
+#include "runtime/data/path_expansion.h"
+#include "runtime/parallel/decay_ranges.h"
+#include "runtime/parallel/make_parallelism.h"
+#include "runtime/train/exchange.h"
+#include "runtime/train/resume.h"
+
+namespace lockstep::runtime {
+namespace {
+
+using common::Error;
+using common::ErrorCode;
+using common::ExitCode;
+using common::Result;
+
+bool holds_checkpoints(const std::string& output) {
+  const auto found = find_checkpoints(output);
+  return found && !found->empty();
+}
+
+// How this attempt treats what it finds. A run that never resumes starts afresh in every attempt.
+OutputMode preparation(const RankState& s) {
+  const bool restart = s.env.attempt > 0;
+  if (s.env.output_mode == common::OutputMode::kOverwrite && !restart) {
+    return OutputMode::kOverwrite;
+  }
+  if (s.env.output_mode == common::OutputMode::kResume) return OutputMode::kResume;
+  if (!s.config().checkpoint.resume && restart) return OutputMode::kOverwrite;
+  return OutputMode::kFresh;
+}
+
+void meet(RankState& s) {
+  s.collective =
+      connect({.rank = s.env.rank,
+               .world_size = s.env.world_size,
+               .master_addr = s.env.master_addr,
+               .master_port = s.env.master_port,
+               .attempt = s.env.attempt,
+               .backend = s.config().communication.backend,
+               .timeout = std::chrono::seconds(s.config().communication.timeout_seconds)});
+}
+
+// Rank 0 writes a nonce and tells it; who does not find it has another folder.
+void require_shared_output(RankState& s, Disk& disk) {
+  Result<void> written;
+  const std::string nonce = s.is_rank0() ? make_nonce() : "";
+  if (s.is_rank0()) written = write_nonce(disk, s.env.output, nonce);
+  agree_on(*s.collective, std::move(written), ExitCode::kOutputUnwritable, "writing the nonce");
+  const std::string told = gather_texts(*s.collective, nonce, "output nonce").front();
+  agree_on(*s.collective, check_nonce(s.env.output, told), ExitCode::kOutputNotShared,
+           "looking for the nonce in the output folder");
+  Result<void> removed;
+  if (s.is_rank0()) removed = remove_nonce(disk, s.env.output, nonce);
+  agree_on(*s.collective, std::move(removed), ExitCode::kOutputUnwritable, "removing the nonce");
+}
+
+Result<SampleSource> open_samples(const RankState& s) {
+  const common::TrainConfig& config = s.config();
+  ASSIGN_OR_RETURN(const ExpandedPaths paths, expand_paths(config.data.train));
+  ASSIGN_OR_RETURN(Corpus corpus, Corpus::open(paths.files));
+  ASSIGN_OR_RETURN(
+      SampleSource samples,
+      SampleSource::create(std::move(corpus), {.sequence_length = config.data.sequence_length,
+                                               .global_batch_size = config.batch.global_batch_size,
+                                               .micro_batch_size = config.batch.micro_batch_size,
+                                               .shuffle = config.data.shuffle,
+                                               .seed = config.seed}));
+  if (s.is_rank0()) {
+    s.log.info("data", {{"files", samples.corpus().num_files()},
+                        {"tokens", samples.corpus().num_tokens()},
+                        {"binary_skipped", paths.num_binary_skipped},
+                        {"hidden_skipped", paths.num_hidden_skipped},
+                        {"empty_skipped", paths.num_empty_skipped},
+                        {"steps_per_epoch", samples.steps_per_epoch()},
+                        {"samples_dropped_per_epoch", samples.samples_dropped_per_epoch()}});
+  }
+  return samples;
+}
+
+void open_data(RankState& s) {
+  Result<SampleSource> samples = open_samples(s);
+  const bool wrong_data = !samples && samples.error().code == ErrorCode::kInvalidArgument;
+  s.samples.emplace(agree_on(*s.collective, std::move(samples),
+                             wrong_data ? ExitCode::kInvalidData : ExitCode::kInputNotFound,
+                             "opening the data"));
+  const std::string& mine = s.samples->corpus().fingerprint();
+  std::optional<RunFailure> failure;
+  if (gather_texts(*s.collective, mine, "data fingerprint").front() != mine) {
+    failure = RunFailure{ExitCode::kInvalidData,
+                         "rank " + std::to_string(s.env.rank) + " sees other data in " +
+                             s.config().data.train + " than rank 0",
+                         "mount the same files on all ranks"};
+  }
+  agree(*s.collective, failure, "comparing the data");
+  s.tokens.resize(static_cast<std::size_t>(s.config().batch.micro_batch_size *
+                                           s.config().data.sequence_length));
+  s.labels.resize(s.tokens.size());
+}
+
+// Bytes of memory that a rank may use: its cgroup's limit, else its share of what is free.
+int64_t available_memory_bytes(const common::WorkerEnv& env) {
+  int64_t limit = 0;
+  if (std::ifstream file("/sys/fs/cgroup/memory.max"); file >> limit) {
+    return limit / env.local_world_size;
+  }
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string line; std::getline(meminfo, line);) {
+    std::istringstream fields(line);
+    std::string key;
+    int64_t kibibytes = 0;
+    if (fields >> key >> kibibytes && key == "MemAvailable:") {
+      return kibibytes * 1024 / env.local_world_size;
+    }
+  }
+  return 0;
+}
+
+// Rank 0 chooses for all: free memory differs from rank to rank.
+common::Strategy agree_on_strategy(RankState& s) {
+  const common::StrategyChoice choice = choose_strategy(
+      s.config().parallelism.strategy, {.num_parameters = s.decoder->num_parameters(),
+                                        .ranks = s.env.world_size,
+                                        .available_memory_bytes = available_memory_bytes(s.env)});
+  const std::string name(to_string(choice.strategy));
+  s.strategy = gather_texts(*s.collective, name, "strategy").front();
+  if (s.is_rank0()) {
+    s.log.info("strategy", {{"strategy", name},
+                            {"reason", choice.reason},
+                            {"backend", s.collective->backend()},
+                            {"parameters", s.decoder->num_parameters()}});
+  }
+  return s.strategy == to_string(common::Strategy::kDdp) ? common::Strategy::kDdp
+                                                         : common::Strategy::kZero3;
+}
+
+void build_model(RankState& s) {
+  const common::TrainConfig& config = s.config();
+  s.units = model_units(config.model);
+  s.decoder = std::make_unique<Decoder>(
+      config.model, BatchShape{config.batch.micro_batch_size, config.data.sequence_length});
+  const common::Strategy strategy = agree_on_strategy(s);
+  std::vector<int64_t> unit_elems;
+  for (const Unit& unit : s.units) unit_elems.push_back(unit.num_elems);
+  s.parallelism = make_parallelism({.strategy = strategy,
+                                    .unit_elems = unit_elems,
+                                    .num_micro_batches = config.batch.num_micro_batches()},
+                                   *s.collective);
+  s.optimizer.emplace(config.optimizer,
+                      decay_ranges(s.units, config.optimizer.decay_matrices_only));
+  s.global_norm.emplace(*s.collective, unit_elems);
+}
+
+// True if a checkpoint found in the output is this run's to go on from.
+bool may_resume(const RankState& s) {
+  return s.config().checkpoint.resume || s.env.output_mode == common::OutputMode::kResume;
+}
+
+}  // namespace
+
+void load_job(RankState& s) {
+  Result<common::JobFile> job = common::load_job_file(s.env.job_path);
+  const bool missing = !job && job.error().code == ErrorCode::kNotFound;
+  s.job =
+      value_or_raise(std::move(job), missing ? ExitCode::kInputNotFound : ExitCode::kInvalidConfig);
+  if (s.job.ranks != s.env.world_size) {
+    throw RunError({ExitCode::kInvalidConfig,
+                    "ranks: the job is for " + std::to_string(s.job.ranks) +
+                        " ranks, but WORLD_SIZE is " + std::to_string(s.env.world_size),
+                    "start as many ranks as the job names"});
+  }
+  const int64_t num_micro_batches = s.config().batch.num_micro_batches();
+  if (num_micro_batches % s.env.world_size != 0) {
+    throw RunError({ExitCode::kInvalidConfig,
+                    "train.batch: " + std::to_string(num_micro_batches) +
+                        " micro-batches per step cannot be shared equally by " +
+                        std::to_string(s.env.world_size) + " ranks",
+                    "choose ranks that divide globalBatchSize / microBatchSize"});
+  }
+  if (s.config().model.vocab_size < kNumByteTokens) {
+    throw RunError({ExitCode::kInvalidConfig,
+                    "train.model.config.vocab_size: must be at least " +
+                        std::to_string(kNumByteTokens) + " for the byte tokenizer, found " +
+                        std::to_string(s.config().model.vocab_size),
+                    "set vocab_size to 256"});
+  }
+}
+
+OutputVerdict prepare_folder(const RankState& s, Disk& disk) {
+  if (!s.is_rank0()) return {};
+  const std::string& output = s.env.output;
+  if (s.env.attempt > 0 && finished_step(output)) return {.failure = {}, .finished = true};
+  const OutputMode mode = preparation(s);
+  if (mode == OutputMode::kFresh && !s.config().checkpoint.resume && holds_checkpoints(output)) {
+    return {RunFailure{
+        ExitCode::kInvalidConfig,
+        "train.checkpoint.resume is never, but " + output + " holds checkpoints of an earlier run",
+        "overwrite the output, choose another, or set resume to auto"}};
+  }
+  const Result<void> prepared = prepare_output(disk, output, mode, s.env.attempt);
+  if (prepared) return {};
+  const bool refused = prepared.error().code == ErrorCode::kAlreadyExists;
+  return {to_failure(refused ? ExitCode::kOutputFinished : ExitCode::kOutputUnwritable,
+                     prepared.error())};
+}
+
+Start start_up(RankState& s, const OutputVerdict& output, Disk& disk, StatusBoard& board) {
+  meet(s);
+  agree(*s.collective, output.failure, "preparing the output folder");
+  const std::string finished = output.finished ? "finished" : "";
+  if (!gather_texts(*s.collective, finished, "output state").front().empty()) {
+    return Start::kAlreadyFinished;
+  }
+  require_shared_output(s, disk);
+  open_data(s);
+  build_model(s);
+  resume_or_initialize(s, disk, may_resume(s));
+  Result<void> cut;
+  if (s.is_rank0()) cut = cut_metrics(disk, s.env.output, s.step);
+  agree_on(*s.collective, std::move(cut), ExitCode::kOutputUnwritable, "cutting metrics.jsonl");
+  board.set_plan(s.strategy, s.step, s.config().steps);
+  return Start::kTrain;
+}
+
+}  // namespace lockstep::runtime

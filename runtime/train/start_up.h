@@ -1,0 +1,40 @@
+// From a rank's environment to everything that it trains with.
+#pragma once
+
+#include <optional>
+
+#include "runtime/checkpoint/disk.h"
+#include "runtime/train/rank_state.h"
+#include "runtime/train/run_error.h"
+#include "runtime/train/status_board.h"
+
+namespace lockstep::runtime {
+
+enum class Start {
+  kTrain,            // s is complete
+  kAlreadyFinished,  // a restart of a finished run: nothing is left to do
+};
+
+// Reads the job file of s.env into s.job. Throws RunError: kInputNotFound if it is missing,
+// kInvalidConfig if it is wrong, is for another rank count, or the ranks do not divide the
+// micro-batches.
+void load_job(RankState& s);
+
+// What rank 0 found in the output folder.
+struct OutputVerdict {
+  std::optional<RunFailure> failure;
+  bool finished = false;  // by an earlier attempt of this run
+};
+
+// Prepares the output folder on rank 0 as LOCKSTEP_OUTPUT_MODE says; does nothing on other ranks.
+// The first thing to do after load_job(): an attempt that fails later must not leave an output that
+// was to be overwritten to the next attempt. The verdict is for start_up(), which tells it to all.
+OutputVerdict prepare_folder(const RankState& s, Disk& disk);
+
+// Meets the other ranks, opens the data, and fills s up to weights and
+// step. Every rank must call it, after prepare_folder(). Throws RunError with the typed code of
+// what is wrong here, PeerLostError if it is wrong elsewhere, and what rendezvous and collectives
+// throw; s then holds what was there.
+Start start_up(RankState& s, const OutputVerdict& output, Disk& disk, StatusBoard& board);
+
+}  // namespace lockstep::runtime

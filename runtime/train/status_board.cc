@@ -1,0 +1,126 @@
+#include "runtime/train/status_board.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <utility>
+
+namespace lockstep::runtime {
+
+std::string with_all_digits(double value) {
+  std::array<char, 40> text{};
+  const int size = std::snprintf(text.data(), text.size(), "%.17g", value);
+  return std::string(text.data(), static_cast<std::size_t>(size));
+}
+
+StatusBoard::StatusBoard(std::string job, int attempt, int rank)
+    : rank_label_(std::to_string(rank)),
+      tokens_total_(metrics_.counter({"lockstep_tokens_total",
+                                      "Tokens trained on, over all ranks.",
+                                      {{"rank", rank_label_}}})),
+      step_seconds_(metrics_.histogram(
+          {"lockstep_step_seconds", "Wall time of a training step.", {{"rank", rank_label_}}},
+          {0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300})),
+      last_change_(Clock::now()) {
+  progress_.job = std::move(job);
+  progress_.attempt = attempt;
+  progress_.rank = rank;
+  set_phase("starting");
+}
+
+prometheus::Gauge& StatusBoard::gauge(const std::string& name, const std::string& help) {
+  return metrics_.gauge({name, help, {{"rank", rank_label_}}});
+}
+
+void StatusBoard::set_phase(const std::string& phase) {
+  const std::lock_guard lock(mutex_);
+  const auto phase_gauge = [&](const std::string& name) -> prometheus::Gauge& {
+    return metrics_.gauge({"lockstep_phase",
+                           "1 for the phase that the rank is in.",
+                           {{"rank", rank_label_}, {"phase", name}}});
+  };
+  if (!progress_.phase.empty()) phase_gauge(progress_.phase).Set(0);
+  phase_gauge(phase).Set(1);
+  progress_.phase = phase;
+  last_change_ = Clock::now();
+}
+
+void StatusBoard::set_plan(const std::string& strategy, int64_t step, int64_t total_steps) {
+  const std::lock_guard lock(mutex_);
+  progress_.strategy = strategy;
+  progress_.step = step;
+  progress_.total_steps = total_steps;
+  if (step > 0) progress_.last_checkpoint_step = step;
+  last_change_ = Clock::now();
+}
+
+void StatusBoard::step_done(const StepStats& stats) {
+  const std::lock_guard lock(mutex_);
+  constexpr double kNewest = 0.2;  // weight of the newest step in the moving average
+  mean_step_seconds_ = mean_step_seconds_ == 0
+                           ? stats.step_seconds
+                           : (1 - kNewest) * mean_step_seconds_ + kNewest * stats.step_seconds;
+  progress_.step = stats.step;
+  progress_.loss = with_all_digits(stats.loss);
+  progress_.tokens_per_second = static_cast<double>(stats.step_tokens) / mean_step_seconds_;
+  progress_.eta_seconds = static_cast<int64_t>(
+      static_cast<double>(progress_.total_steps - stats.step) * mean_step_seconds_ + 0.5);
+  if (progress_.rank == 0) {
+    progress_.ranks.resize(stats.busy_seconds.size());
+    for (std::size_t rank = 0; rank < stats.busy_seconds.size(); ++rank) {
+      progress_.ranks[rank] = {.rank = static_cast<int>(rank),
+                               .step = stats.step,
+                               .age_seconds = 0,
+                               .step_seconds = stats.busy_seconds[rank]};
+    }
+    const auto slowest = std::max_element(stats.busy_seconds.begin(), stats.busy_seconds.end());
+    progress_.slowest_rank = static_cast<int>(slowest - stats.busy_seconds.begin());
+  }
+  last_change_ = Clock::now();
+
+  gauge("lockstep_step", "Last finished step.").Set(static_cast<double>(stats.step));
+  gauge("lockstep_loss", "Mean loss of the last step's global batch.").Set(stats.loss);
+  gauge("lockstep_gradient_norm", "Gradient norm before clipping.").Set(stats.gradient_norm);
+  gauge("lockstep_learning_rate", "Learning rate of the last step.").Set(stats.learning_rate);
+  gauge("lockstep_tokens_per_second", "Tokens per second over all ranks.")
+      .Set(progress_.tokens_per_second);
+  tokens_total_.Increment(static_cast<double>(stats.step_tokens));
+  step_seconds_.Observe(stats.step_seconds);
+}
+
+void StatusBoard::checkpoint_done(int64_t step, double seconds) {
+  const std::lock_guard lock(mutex_);
+  progress_.last_checkpoint_step = step;
+  last_change_ = Clock::now();
+  gauge("lockstep_checkpoint_step", "Step of the newest checkpoint.")
+      .Set(static_cast<double>(step));
+  gauge("lockstep_checkpoint_seconds", "Time that the newest checkpoint took.").Set(seconds);
+}
+
+common::JobProgress StatusBoard::progress() const {
+  const std::lock_guard lock(mutex_);
+  common::JobProgress progress = progress_;
+  const double age = std::chrono::duration<double>(Clock::now() - last_change_).count();
+  for (common::RankHeartbeat& heartbeat : progress.ranks) heartbeat.age_seconds = age;
+  return progress;
+}
+
+std::map<std::string, common::HttpHandler> StatusBoard::routes() {
+  return {
+      {"/healthz", [] { return common::HttpResponse{.body = "ok\n"}; }},
+      {"/status",
+       [this] {
+         return common::HttpResponse{.content_type = "application/json",
+                                     .body = encode(progress())};
+       }},
+      {"/metrics",
+       [this] {
+         gauge("lockstep_resident_bytes", "Resident memory of the rank.")
+             .Set(common::resident_bytes());
+         return common::HttpResponse{.content_type = common::kMetricsContentType,
+                                     .body = metrics_.text()};
+       }},
+  };
+}
+
+}  // namespace lockstep::runtime

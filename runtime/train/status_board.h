@@ -1,0 +1,61 @@
+// What a rank shows of itself: /status, /metrics and /healthz.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/common/http_server.h"
+#include "runtime/common/metrics.h"
+#include "runtime/common/progress.h"
+
+namespace lockstep::runtime {
+
+// One finished step, as all ranks know it.
+struct StepStats {
+  int64_t step = 0;  // counted from 1
+  double loss = 0;
+  double gradient_norm = 0;
+  double learning_rate = 0;
+  int64_t step_tokens = 0;
+  double step_seconds = 0;           // wall time on this rank
+  std::vector<double> busy_seconds;  // by rank: wall time until it waited for the others
+  bool stop = false;                 // a rank was asked to stop
+};
+
+// "2.3146999999999998": all digits of a double, so that texts are equal if and only if values are.
+std::string with_all_digits(double value);
+
+// Keeps the latest state of a rank. Written by the training thread, read by the HTTP server's.
+class StatusBoard {
+ public:
+  StatusBoard(std::string job, int attempt, int rank);
+
+  void set_phase(const std::string& phase);  // as in common::JobProgress
+  void set_plan(const std::string& strategy, int64_t step, int64_t total_steps);
+  void step_done(const StepStats& stats);
+  void checkpoint_done(int64_t step, double seconds);
+
+  common::JobProgress progress() const;
+  // The routes to serve; they borrow this object.
+  std::map<std::string, common::HttpHandler> routes();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  prometheus::Gauge& gauge(const std::string& name, const std::string& help);
+
+  const std::string rank_label_;
+  common::Metrics metrics_;
+  prometheus::Counter& tokens_total_;
+  prometheus::Histogram& step_seconds_;
+
+  mutable std::mutex mutex_;
+  common::JobProgress progress_;   // guarded by mutex_
+  Clock::time_point last_change_;  // guarded by mutex_
+  double mean_step_seconds_ = 0;   // guarded by mutex_; moving average
+};
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,67 @@
+#include "runtime/train/stop_signal.h"
+
+#include <utility>
+
+#include <pthread.h>
+#include <signal.h>
+
+namespace lockstep::runtime {
+namespace {
+
+sigset_t sigterm_only() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  return set;
+}
+
+}  // namespace
+
+StopSignal::StopSignal(std::function<void()> exit_now) : exit_now_(std::move(exit_now)) {
+  const sigset_t set = sigterm_only();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  signal(SIGINT, SIG_IGN);
+  receiver_ = std::thread([this] {
+    pthread_setname_np(pthread_self(), "stop-signal");
+    receive();
+  });
+}
+
+StopSignal::~StopSignal() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  pthread_kill(receiver_.native_handle(), SIGTERM);  // wakes it up
+  receiver_.join();
+}
+
+void StopSignal::receive() {
+  const sigset_t set = sigterm_only();
+  while (true) {
+    int number = 0;
+    sigwait(&set, &number);
+    const std::lock_guard lock(mutex_);
+    if (closing_) return;
+    if (!held_) exit_now_();
+    wished_ = true;
+  }
+}
+
+void StopSignal::hold() {
+  const std::lock_guard lock(mutex_);
+  held_ = true;
+}
+
+void StopSignal::release() {
+  const std::lock_guard lock(mutex_);
+  held_ = false;
+  if (wished_) exit_now_();
+}
+
+bool StopSignal::wished() const {
+  const std::lock_guard lock(mutex_);
+  return wished_;
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,138 @@
+#include "runtime/train/train_step.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <string>
+
+#include "runtime/optim/schedule.h"
+#include "runtime/train/run_error.h"
+
+namespace lockstep::runtime {
+namespace {
+
+using common::ExitCode;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Forward and backward of one micro-batch. The last block needs its parameters for both at once.
+double run_micro_batch(RankState& s, int64_t micro_batch) {
+  s.samples->fill_micro_batch(s.step, micro_batch, s.tokens, s.labels);
+  MicroBatchIo io{.tokens = s.tokens.data(),
+                  .labels = s.labels.data(),
+                  .loss_scale = 1.0F / static_cast<float>(s.step_tokens())};
+  const int64_t last = s.decoder->num_blocks() - 1;
+  for (int64_t block = 0; block < last; ++block) {
+    s.decoder->forward_block(block, s.parallelism->unshard(block, block + 1), io);
+    s.parallelism->reshard(block);
+  }
+  const float* params = s.parallelism->unshard(last, last - 1);
+  s.decoder->forward_block(last, params, io);
+  for (int64_t block = last; block >= 0; --block) {
+    if (block != last) params = s.parallelism->unshard(block, block - 1);
+    s.decoder->backward_block(block, params, io, s.parallelism->gradient_buffer(block));
+    s.parallelism->reshard(block);
+    s.parallelism->gradient_ready(block);
+  }
+  return io.loss_sum;
+}
+
+// Sums in index order, so that the bits do not depend on who computed which micro-batch.
+double mean_loss(const std::vector<double>& micro_losses, int64_t num_tokens) {
+  double sum = 0;
+  for (const double loss : micro_losses) sum += loss;
+  return sum / static_cast<double>(num_tokens);
+}
+
+// The rank that computed a bad micro-batch is the cause; the others only lost a peer.
+void require_finite_losses(const RankState& s, const StepControl& control) {
+  for (std::size_t index = 0; index < control.micro_losses.size(); ++index) {
+    if (std::isfinite(control.micro_losses[index])) continue;
+    const auto& mine = s.parallelism->micro_batches();
+    const std::string what = "the loss of micro-batch " + std::to_string(index) + " at step " +
+                             std::to_string(s.step + 1) + " is not finite";
+    if (std::find(mine.begin(), mine.end(), static_cast<int64_t>(index)) == mine.end()) {
+      throw PeerLostError("another rank gave up: " + what);
+    }
+    throw RunError({ExitCode::kNonFinite, "rank " + std::to_string(s.env.rank) + ": " + what,
+                    "lower train.optimizer.lr or raise warm-up; the last checkpoint is intact"});
+  }
+}
+
+void require_finite_gradient(const RankState& s, const GradientNorm& norm) {
+  if (norm.finite) return;
+  throw RunError({ExitCode::kNonFinite,
+                  "the gradient norm at step " + std::to_string(s.step + 1) +
+                      " is not finite, though all losses are",
+                  "lower train.optimizer.lr or raise warm-up; the last checkpoint is intact"});
+}
+
+}  // namespace
+
+StepControl exchange_control(Collective& collective, std::span<const int64_t> micro_batches,
+                             std::span<const double> losses, double busy_seconds,
+                             bool stop_wished) {
+  // Per rank: wish, busy seconds, then (index, loss) of each micro-batch. Indices are exact in a
+  // double.
+  const std::size_t rank_elems = 2 + 2 * micro_batches.size();
+  const auto world_size = static_cast<std::size_t>(collective.world_size());
+  std::vector<double> mine = {stop_wished ? 1.0 : 0.0, busy_seconds};
+  for (std::size_t i = 0; i < micro_batches.size(); ++i) {
+    mine.push_back(static_cast<double>(micro_batches[i]));
+    mine.push_back(losses[i]);
+  }
+  std::vector<double> all(rank_elems * world_size);
+  collective
+      .all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)),
+                  "step control")
+      ->wait();
+
+  StepControl control;
+  control.micro_losses.resize(world_size * micro_batches.size());
+  for (std::size_t rank = 0; rank < world_size; ++rank) {
+    const double* const record = all.data() + rank * rank_elems;
+    control.stop = control.stop || record[0] != 0;
+    control.busy_seconds.push_back(record[1]);
+    for (std::size_t i = 0; i < micro_batches.size(); ++i) {
+      control.micro_losses.at(static_cast<std::size_t>(record[2 + 2 * i])) = record[3 + 2 * i];
+    }
+  }
+  return control;
+}
+
+StepStats train_step(RankState& s, bool stop_wished) {
+  const Clock::time_point start = Clock::now();
+  std::vector<double> losses;
+  for (const int64_t micro_batch : s.parallelism->micro_batches()) {
+    losses.push_back(run_micro_batch(s, micro_batch));
+  }
+  const double busy_seconds = seconds_since(start);
+  s.parallelism->finish_backward();  // gradients of shards() and owned() are final
+
+  const StepControl control = exchange_control(*s.collective, s.parallelism->micro_batches(),
+                                               losses, busy_seconds, stop_wished);
+  require_finite_losses(s, control);
+  const GradientNorm norm =
+      s.global_norm->compute(s.parallelism->owned(), s.config().optimizer.gradient_clip);
+  require_finite_gradient(s, norm);
+
+  const double lr =
+      lr_at(s.config().schedule, s.config().optimizer.lr, s.step + 1, s.config().steps);
+  s.optimizer->step({.step = s.step + 1, .lr = lr, .gradient_scale = norm.clip_scale},
+                    s.parallelism->shards());
+  ++s.step;
+  return {.step = s.step,
+          .loss = mean_loss(control.micro_losses, s.step_tokens()),
+          .gradient_norm = norm.norm,
+          .learning_rate = lr,
+          .step_tokens = s.step_tokens(),
+          .step_seconds = seconds_since(start),
+          .busy_seconds = control.busy_seconds,
+          .stop = control.stop};
+}
+
+}  // namespace lockstep::runtime

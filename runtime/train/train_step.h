@@ -1,0 +1,31 @@
+// One optimizer step of one rank.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "runtime/train/rank_state.h"
+#include "runtime/train/status_board.h"
+
+namespace lockstep::runtime {
+
+// Trains on this rank's micro-batches of step `s.step`, updates its weights, and raises s.step.
+//   stop_wished: this rank was asked to stop; StepStats::stop tells whether any rank was.
+// Every rank must call it. Blocks for the step's collectives.
+// Throws RunError(kNonFinite) if loss or gradient are not finite; the weights are then those before
+// the step. Throws what collectives throw.
+StepStats train_step(RankState& s, bool stop_wished);
+
+// What every rank tells the others once per step.
+struct StepControl {
+  std::vector<double> micro_losses;  // sum over the micro-batch's tokens, by index in the batch
+  std::vector<double> busy_seconds;  // by rank
+  bool stop = false;                 // any rank's wish
+};
+
+// Exchanges StepControl between all ranks in one all-gather.
+//   micro_batches, losses: this rank's, equally many on every rank.
+StepControl exchange_control(Collective& collective, std::span<const int64_t> micro_batches,
+                             std::span<const double> losses, double busy_seconds, bool stop_wished);
+
+}  // namespace lockstep::runtime

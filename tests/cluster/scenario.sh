@@ -1,0 +1,87 @@
+# Sourced by every scenario: a namespace of its own, an operator with no more rights than the chart gives it.
+# Environment from CTest: LOCKSTEP_BIN, LOCKSTEP_SOURCE.
+set -euo pipefail
+. "$LOCKSTEP_SOURCE/tests/cluster/lib.sh"
+scenario=$(basename "$0" .sh)
+work=$CLUSTER_STATE/scenarios/$scenario
+rm -rf "$work" && mkdir -p "$work" "$PIDS"
+kubectl() { "$BIN/kubectl" --namespace "$scenario" "$@"; }
+
+fail() {
+  echo "FAILED: $*" >&2
+  kubectl get trainingjobs,pods -o wide >&2 || :
+  kubectl get trainingjobs -o yaml >&2 || :
+  tail -n 40 "$LOG/operator-$scenario.log" >&2 || :
+  tail -n 20 "$CLUSTER_STATE"/node/pods/*/log >&2 || :
+  exit 1
+}
+expect_equal() { # what found expected
+  [ "$2" = "$3" ] || fail "$1: expected '$3', found '$2'"
+  echo "ok: $1 = $3"
+}
+expect_match() { # what found pattern
+  grep -qE "$3" <<<"$2" || fail "$1: expected to match '$3', found '$2'"
+  echo "ok: $1 matches '$3'"
+}
+status() { kubectl get trainingjob "$1" -o "jsonpath={.status.$2}"; } # job field
+await() { # seconds what command...
+  wait_for "$@" || fail "no $2 after $1 s"
+}
+
+start_operator() {
+  start "operator-$scenario" "$LOCKSTEP_BIN/lockstep-operator" --kubeconfig "$work/operator.kubeconfig" --namespace "$scenario" \
+    --listen 127.0.0.1 --port 0 --runtime-image example.invalid/runtime:test
+}
+
+# The chart's ClusterRole, bound to a service account of this scenario, and a kubeconfig with its token.
+grant_operator() {
+  sed "s/{{ .Release.Name }}/$scenario/" "$LOCKSTEP_SOURCE/helm/lockstep/templates/clusterrole.yaml" | kubectl apply -f - >/dev/null
+  kubectl create serviceaccount operator >/dev/null
+  kubectl create clusterrolebinding "$scenario-operator" --clusterrole "$scenario-operator" --serviceaccount "$scenario:operator" >/dev/null
+  cat >"$work/operator.kubeconfig" <<K
+apiVersion: v1
+kind: Config
+current-context: test
+clusters: [{name: test, cluster: {server: "https://127.0.0.1:$API_PORT", certificate-authority: "$PKI/ca.crt"}}]
+users: [{name: test, user: {token: "$(kubectl create token operator --duration 4h)"}}]
+contexts: [{name: test, context: {cluster: test, user: test, namespace: $scenario}}]
+K
+}
+
+# A small job on stdout: JOB RANKS STEPS STRATEGY; it writes to the claim of its own name.
+small_job() {
+  cat <<Y
+apiVersion: lockstep.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: $1}
+spec:
+  ranks: $2
+  output: {persistentVolumeClaim: {claimName: $1}}
+  train:
+    model:
+      config: {vocab_size: 256, hidden_size: 64, intermediate_size: 128, num_hidden_layers: 2, num_attention_heads: 4,
+               num_key_value_heads: 2, max_position_embeddings: 128}
+    data: {train: operator, sequenceLength: 64}
+    batch: {globalBatchSize: 8, microBatchSize: 1}
+    steps: $3
+    parallelism: {strategy: $4}
+    checkpoint: {everySteps: 20}
+    logging: {everySteps: 1}
+Y
+}
+output_of() { echo "$CLUSTER_STATE/node/volumes/$scenario/$1"; } # job
+pod_pid() { cat "$CLUSTER_STATE/node/pods/$1/pid"; }             # pod
+# What metrics.jsonl says of the mathematics: times dropped.
+losses() { sed -E 's/"(tokens_per_second|step_seconds)":[^,}]*,?//g' "$1/metrics.jsonl"; }
+
+cleanup() {
+  local rc=$?
+  stop "operator-$scenario" KILL
+  kubectl delete trainingjobs --all --wait=false --ignore-not-found >/dev/null 2>&1 || :
+  "$BIN/kubectl" delete namespace "$scenario" --wait=false --ignore-not-found >/dev/null 2>&1 || :
+  exit $rc
+}
+trap cleanup EXIT
+"$BIN/kubectl" create namespace "$scenario" >/dev/null
+grant_operator
+start_operator

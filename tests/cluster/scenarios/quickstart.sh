@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# The quickstart's own manifest succeeds through the API server, and its bits are those of a local run.
+. "$LOCKSTEP_SOURCE/tests/cluster/scenario.sh"
+kubectl apply --server-side -f "$LOCKSTEP_SOURCE/examples/quickstart.yaml"
+await 60 "running ranks" bash -c "'$BIN/kubectl' -n $scenario get tjob quickstart -o 'jsonpath={.status.ranks.running}' | grep -qx 2"
+await 300 "progress in status" bash -c "'$BIN/kubectl' -n $scenario get tjob quickstart -o 'jsonpath={.status.progress.step}' | grep -q ."
+expect_match "columns" "$(kubectl get tjob | head -n 1)" '^NAME +STATE +STEP +LOSS +TOK/S +ETA +RESTARTS +AGE'
+expect_match "row" "$(kubectl get tjob quickstart | tail -n 1)" '^quickstart +Running +[0-9]+/[0-9]+ +[0-9.]+ +[0-9]+ '
+kubectl wait --for=condition=Succeeded tjob/quickstart --timeout=600s
+expect_equal "restarts" "$(status quickstart restarts)" 0
+expect_equal "attempt" "$(status quickstart attempt)" 0
+expect_equal "succeeded ranks" "$(status quickstart ranks.succeeded)" 2
+expect_match "events" "$(kubectl get events -o 'jsonpath={.items[*].reason}')" Succeeded
+
+(cd "$LOCKSTEP_SOURCE" && "$LOCKSTEP_BIN/lockstep" run examples/quickstart.yaml --output "$work/local" >"$work/local.log" 2>&1) ||
+  { tail -n 30 "$work/local.log"; fail "local run"; }
+cmp "$(output_of quickstart)/model/model.safetensors" "$work/local/model/model.safetensors" || fail "model differs from the local run's"
+echo "ok: model.safetensors equals the local run's"

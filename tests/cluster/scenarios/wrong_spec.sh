@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# What cannot run is refused by the API server, with the field's path; what only the operator can see, by Accepted=False.
+. "$LOCKSTEP_SOURCE/tests/cluster/scenario.sh"
+refused() { # what pattern sed-expression
+  local output
+  if output=$(small_job wrong 2 10 ddp | sed -E "$3" | kubectl create -f - 2>&1); then fail "$1 was accepted"; fi
+  expect_match "$1" "$output" "$2"
+}
+refused "unknown field" 'spec\.train\.stepz' 's/steps: 10/stepz: 10/'
+refused "wrong type" 'spec\.train\.steps' 's/steps: 10/steps: ten/'
+refused "out of bounds" 'spec\.ranks' 's/ranks: 2/ranks: 0/'
+refused "not in the enum" 'spec\.train\.parallelism\.strategy' 's/strategy: ddp/strategy: zero9/'
+refused "indivisible batch" 'globalBatchSize' 's/ranks: 2/ranks: 3/'
+refused "both train and command" 'train.*command|command.*train' 's/^  ranks: 2/  ranks: 2\n  command: [sleep]/'
+refused "neither train nor command" 'train' '/^  train:/,$d'
+refused "name too long" 'name' "s/name: wrong/name: $(printf 'a%.0s' {1..46})/"
+
+# The schema cannot divide heads; the operator can.
+small_job heads 2 10 ddp | sed 's/num_attention_heads: 4/num_attention_heads: 5/' | kubectl create -f - >/dev/null
+kubectl wait --for=condition=Accepted=False tjob/heads --timeout=60s
+expect_match "message" "$(kubectl get tjob heads -o 'jsonpath={.status.conditions[?(@.type=="Accepted")].message}')" 'spec\.train\.model\.config\.'
+expect_equal "pods" "$(kubectl get pods -o name | wc -l)" 0

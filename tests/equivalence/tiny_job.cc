@@ -1,0 +1,50 @@
+#include "tests/equivalence/tiny_job.h"
+
+#include <sstream>
+
+namespace lockstep::equivalence {
+
+nlohmann::json to_json(const TinyJob& job) {
+  const nlohmann::json config = {
+      {"model_type", "llama"},    {"vocab_size", 256},      {"hidden_size", 48},
+      {"intermediate_size", 80},  {"num_hidden_layers", 2}, {"num_attention_heads", 4},
+      {"num_key_value_heads", 2}, {"head_dim", 12},         {"max_position_embeddings", 48}};
+  return {{"name", "tiny"},
+          {"ranks", job.ranks},
+          {"train",
+           {{"task", "pretrain"},
+            {"model", {{"init", "random"}, {"config", config}}},
+            {"tokenizer", {{"type", "bytes"}}},
+            {"data", {{"train", job.data}, {"sequenceLength", 48}}},
+            {"batch", {{"globalBatchSize", 12}, {"microBatchSize", 1}}},
+            {"steps", job.steps},
+            {"optimizer", {{"lr", job.lr}}},
+            {"parallelism", {{"strategy", job.strategy}}},
+            {"checkpoint", {{"everySteps", job.checkpoint_every}, {"keep", 2}}},
+            {"logging", {{"everySteps", 1}}},
+            {"communication", {{"backend", job.backend}, {"timeoutSeconds", 120}}}}}};
+}
+
+std::string tiny_corpus(std::size_t num_bytes) {
+  const std::vector<std::string> words = {"step",   "rank",   "shard", "of ",  "the ",
+                                          "unit, ", "loss\n", "is ",   "and ", "gang. "};
+  std::string text;
+  uint64_t state = 1;
+  while (text.size() < num_bytes) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    text += words[(state >> 33) % words.size()];
+  }
+  return text;
+}
+
+std::vector<std::string> read_curve(const std::string& output) {
+  std::vector<std::string> curve;
+  std::istringstream lines(support::read_text(output + "/metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    // The digits as written: step, loss and grad_norm come first in a line.
+    curve.push_back(line.substr(0, line.find(", \"learning_rate\"")));
+  }
+  return curve;
+}
+
+}  // namespace lockstep::equivalence

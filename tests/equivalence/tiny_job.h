@@ -1,0 +1,33 @@
+// The job that the equivalence tests train: small enough for seconds, with every part of a real
+// one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/rank_processes.h"
+
+namespace lockstep::equivalence {
+
+// 12 micro-batches per step: shared by 1, 2, 3, 4, 6 and 12 ranks.
+struct TinyJob {
+  int ranks = 1;
+  std::string strategy = "ddp";
+  std::string backend = "auto";
+  std::string data;  // path of the corpus
+  int64_t steps = 12;
+  int64_t checkpoint_every = 4;
+  double lr = 3e-3;
+};
+nlohmann::json to_json(const TinyJob& job);
+
+// Text of about `num_bytes` bytes, the same on every call.
+std::string tiny_corpus(std::size_t num_bytes);
+
+// Every line of OUTPUT/metrics.jsonl as "step loss grad_norm", with all digits.
+std::vector<std::string> read_curve(const std::string& output);
+
+}  // namespace lockstep::equivalence

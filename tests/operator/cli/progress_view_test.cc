@@ -1,0 +1,48 @@
+#include "operator/cli/progress_view.h"
+
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+namespace lockstep::cli {
+namespace {
+
+common::JobProgress at_step(int64_t step) {
+  common::JobProgress progress;
+  progress.step = step;
+  progress.total_steps = 100;
+  progress.loss = "2.31471234";
+  progress.tokens_per_second = 41200;
+  progress.eta_seconds = 92;
+  return progress;
+}
+
+TEST(ProgressViewTest, BarShowsShareStepLossSpeedAndEta) {
+  EXPECT_EQ(render_bar(at_step(30), 10),
+            "[###-------]  30/100  loss 2.3147  41.2k tok/s  eta 1m32s");
+}
+
+TEST(ProgressViewTest, LineKeepsAllDigitsOfTheLoss) {
+  EXPECT_EQ(render_line(at_step(30)),
+            "step=30 total_steps=100 loss=2.31471234 tokens_per_second=41200 eta_seconds=92");
+}
+
+TEST(ProgressViewTest, WithoutATerminalOneLinePerTwentiethOfTheRun) {
+  std::ostringstream out;
+  ProgressView view(out, false);
+  for (int64_t step = 1; step <= 100; ++step) view.show(at_step(step));
+  const std::string text = out.str();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 20);
+  EXPECT_EQ(text.find('\r'), std::string::npos);
+}
+
+TEST(ProgressViewTest, EventClearsTheBarOfATerminal) {
+  std::ostringstream out;
+  ProgressView view(out, true);
+  view.show(at_step(1));
+  view.show(plan::Event{true, "Restarting", "rank 1 failed"});
+  EXPECT_NE(out.str().find("\r\033[Kwarning: Restarting: rank 1 failed\n"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep::cli

@@ -1,0 +1,231 @@
+#include "operator/kube/http_client.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "operator/kube/line_splitter.h"
+#include "tests/operator/kube/scripted_server.h"
+
+namespace lockstep::kube {
+namespace {
+
+using common::ErrorCode;
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const ResourcePath kObject{{"", "v1", "configmaps"}, "ns", "a", ""};
+const ResourcePath kAll{{"", "v1", "configmaps"}, "", "", ""};
+
+std::unique_ptr<Client> client_of(const ScriptedServer& server, HttpClientOptions options = {}) {
+  ClientConfig config;
+  config.server = server.url() + "/prefix/";
+  config.token = "tok";
+  auto client = make_http_client(config, std::move(options));
+  EXPECT_TRUE(client.has_value());
+  return std::move(client).value();
+}
+
+const ApiError& error_of(const ApiResult<json>& result) {
+  return std::get<ApiError>(result);
+}
+
+std::string chunk(const std::string& data) {
+  constexpr const char* kHex = "0123456789abcdef";
+  std::string size;
+  for (std::size_t n = data.size(); n > 0; n /= 16) size.insert(size.begin(), kHex[n % 16]);
+  return size + "\r\n" + data + "\r\n";
+}
+constexpr const char* kChunkedHead =
+    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+
+TEST(HttpClientTest, SendsPathTokenAndAgentAndReusesItsConnection) {
+  ScriptedServer server({{http_answer(200, R"({"kind":"ConfigMap"})")}, {http_answer(201, "{}")}});
+  const auto client = client_of(server);
+  EXPECT_EQ(std::get<json>(client->get(kObject))["kind"], "ConfigMap");
+  EXPECT_TRUE(std::holds_alternative<json>(client->create(kObject, {{"x", 1}})));
+  const std::vector<std::string> requests = server.requests();
+  ASSERT_EQ(requests.size(), 2U);
+  EXPECT_THAT(requests[0],
+              StartsWith("GET /prefix/api/v1/namespaces/ns/configmaps/a HTTP/1.1\r\n"));
+  EXPECT_THAT(requests[0], HasSubstr("Authorization: Bearer tok\r\n"));
+  EXPECT_THAT(requests[0], HasSubstr("User-Agent: lockstep-operator\r\n"));
+  EXPECT_THAT(requests[1],
+              StartsWith("POST /prefix/api/v1/namespaces/ns/configmaps"
+                         "?fieldValidation=Strict&fieldManager=lockstep-operator HTTP/1.1\r\n"));
+  EXPECT_THAT(requests[1], HasSubstr("\r\n\r\n{\"x\":1}"));
+  EXPECT_EQ(server.num_connections(), 1);
+}
+
+TEST(HttpClientTest, RefusalsAreDecoded) {
+  ScriptedServer server({{http_answer(
+      429, R"({"kind":"Status","reason":"TooManyRequests","message":"busy","code":429})",
+      "Retry-After: 5\r\n")}});
+  const auto result = client_of(server)->replace(kObject, json::object());
+  EXPECT_EQ(error_of(result).http_status, 429);
+  EXPECT_EQ(error_of(result).error.message, "busy");
+  EXPECT_EQ(error_of(result).retry_after, std::chrono::seconds(5));
+}
+
+TEST(HttpClientTest, AReadWhoseConnectionIsClosedIsSentOnceMore) {
+  ScriptedServer server({{"", true}, {http_answer(200, "{}")}});
+  EXPECT_TRUE(std::holds_alternative<json>(client_of(server)->get(kObject)));
+  EXPECT_EQ(server.requests().size(), 2U);
+}
+
+TEST(HttpClientTest, AReadIsSentTwiceAtMost) {
+  ScriptedServer server({{"", true}, {"", true}, {http_answer(200, "{}")}});
+  EXPECT_EQ(error_of(client_of(server)->get(kObject)).http_status, 0);
+  EXPECT_EQ(server.requests().size(), 2U);
+}
+
+TEST(HttpClientTest, AWriteWithoutAnswerIsSentOnceAndItsOutcomeIsUnknown) {
+  ScriptedServer server({{"", true}, {"", true}, {"", true}, {"", true}});
+  const auto client = client_of(server);
+  const std::vector<ApiResult<json>> results{
+      client->create(kObject, json::object()), client->replace(kObject, json::object()),
+      client->patch(kObject, PatchType::kMerge, json::object()), client->remove(kObject, {})};
+  for (const ApiResult<json>& result : results) {
+    EXPECT_EQ(error_of(result).http_status, 0);
+    EXPECT_EQ(error_of(result).error.code, ErrorCode::kUnavailable);
+    EXPECT_THAT(error_of(result).error.hint, HasSubstr("unknown"));
+  }
+  EXPECT_EQ(server.requests().size(), 4U);
+}
+
+TEST(HttpClientTest, AnIdleConnectionThatTheServerClosedIsNotUsedForAWrite) {
+  ScriptedServer server({{http_answer(200, "{}"), true}, {http_answer(201, "{}")}});
+  const auto client = client_of(server);
+  EXPECT_TRUE(std::holds_alternative<json>(client->get(kObject)));
+  while (server.num_closed() == 0) std::this_thread::yield();
+  EXPECT_TRUE(std::holds_alternative<json>(client->create(kObject, json::object())));
+  EXPECT_EQ(server.num_connections(), 2);
+}
+
+TEST(HttpClientTest, AServerThatStaysSilentTimesOutWithoutARepetition) {
+  ScriptedServer server({{"", false, true}, {http_answer(200, "{}")}});
+  HttpClientOptions options;
+  options.request_timeout = std::chrono::milliseconds(100);
+  const auto result = client_of(server, options)->get(kObject);
+  EXPECT_THAT(error_of(result).error.message, HasSubstr("timed out"));
+  EXPECT_EQ(server.requests().size(), 1U);
+}
+
+TEST(HttpClientTest, ARefusedConnectionAndAnswersThatAreNotJsonAreErrors) {
+  std::string closed_url;
+  {
+    ScriptedServer server({{http_answer(200, "hello")}});
+    EXPECT_THAT(error_of(client_of(server)->get(kObject)).error.message, HasSubstr("not JSON"));
+    closed_url = server.url();
+  }
+  ClientConfig config;
+  config.server = closed_url;
+  const auto client = make_http_client(config, {});
+  ASSERT_TRUE(client.has_value());
+  EXPECT_EQ(error_of((*client)->get(kObject)).error.code, ErrorCode::kUnavailable);
+}
+
+TEST(HttpClientTest, BadSettingsAreRefusedBeforeTheFirstCall) {
+  ClientConfig config;
+  config.server = "10.0.0.1";
+  EXPECT_FALSE(make_http_client(config, {}).has_value());
+  config.server = "https://10.0.0.1";
+  config.tls.ca_pem = "nonsense";
+  const auto client = make_http_client(config, {});
+  ASSERT_FALSE(client.has_value());
+  EXPECT_THAT(client.error().message, StartsWith("certificate authority holds no PEM certificate"));
+}
+
+TEST(HttpClientTest, RequestsAreObserved) {
+  ScriptedServer server({{http_answer(200, "{}")}, {"", true}});
+  HttpClientOptions options;
+  std::vector<std::string> seen;
+  options.observer.on_request = [&](std::string_view method, std::string_view code,
+                                    const std::string&, std::chrono::duration<double>) {
+    seen.push_back(std::string(method) + " " + std::string(code));
+  };
+  const auto client = client_of(server, options);
+  client->get(kObject);
+  client->remove(kObject, {});
+  EXPECT_THAT(seen, ElementsAre("GET 200", "DELETE <error>"));
+}
+
+TEST(HttpClientTest, StreamsLinesHoweverTheyAreCut) {
+  ScriptedServer server(
+      {{kChunkedHead + chunk("one\ntw") + chunk("o\r\n\n") + chunk("three\n") + "0\r\n\r\n"}});
+  std::vector<std::string> lines;
+  const auto error = client_of(server)->stream(kAll, "watch=true", {}, [&](std::string_view line) {
+    lines.emplace_back(line);
+    return true;
+  });
+  EXPECT_FALSE(error.has_value());
+  EXPECT_THAT(lines, ElementsAre("one", "two", "three"));
+  EXPECT_THAT(server.requests()[0],
+              StartsWith("GET /prefix/api/v1/configmaps?watch=true HTTP/1.1"));
+}
+
+TEST(HttpClientTest, AStreamThatIsCutIsAnErrorAfterItsLines) {
+  ScriptedServer server({{kChunkedHead + chunk("one\n") + "7\r\ntw", true}});
+  int num_lines = 0;
+  const auto error = client_of(server)->stream(kAll, "", {}, [&](std::string_view) {
+    ++num_lines;
+    return true;
+  });
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->http_status, 0);
+  EXPECT_EQ(num_lines, 1);
+}
+
+TEST(HttpClientTest, ARefusedStreamIsDecoded) {
+  ScriptedServer server(
+      {{http_answer(410, R"({"kind":"Status","reason":"Expired","message":"old","code":410})")}});
+  const auto error = client_of(server)->stream(kAll, "", {}, [](std::string_view) { return true; });
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->error.code, ErrorCode::kGone);
+  EXPECT_EQ(error->error.message, "old");
+}
+
+TEST(HttpClientTest, AStreamEndsCleanlyWhenItsReaderHasEnough) {
+  ScriptedServer server({{kChunkedHead + chunk("one\ntwo\n"), false, true}});
+  int num_lines = 0;
+  EXPECT_FALSE(client_of(server)
+                   ->stream(kAll, "", {}, [&](std::string_view) { return ++num_lines > 1; })
+                   .has_value());
+  EXPECT_EQ(num_lines, 1);
+}
+
+// The server goes silent before its headers, and after its first line.
+TEST(HttpClientTest, ASilentStreamIsCancelledByItsStopToken) {
+  for (const std::string& bytes : {std::string(), kChunkedHead + chunk("one\n")}) {
+    ScriptedServer server({{bytes, false, true}});
+    const auto client = client_of(server);
+    std::optional<ApiError> error;
+    {
+      std::jthread reader([&](const std::stop_token& stop) {
+        error =
+            client->stream(kAll, "timeoutSeconds=300", stop, [](std::string_view) { return true; });
+      });
+      while (server.requests().empty()) std::this_thread::yield();
+    }
+    EXPECT_FALSE(error.has_value());
+  }
+}
+
+TEST(LineSplitterTest, ALineThatGrowsTooLongEndsTheStream) {
+  LineSplitter lines(8);
+  const auto accept = [](std::string_view) { return true; };
+  EXPECT_TRUE(lines.feed("1234", accept));
+  EXPECT_FALSE(lines.feed("56789", accept));
+  EXPECT_TRUE(lines.is_too_long());
+}
+
+}  // namespace
+}  // namespace lockstep::kube

@@ -1,0 +1,180 @@
+#include "operator/plan/render.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/operator/plan/model_cluster.h"
+
+namespace lockstep::plan {
+namespace {
+
+using nlohmann::json;
+
+const Settings kSettings = {.runtime_image = "example.test/runtime:1"};
+
+const json& container_of(const json& pod) {
+  return pod.at("spec").at("containers").at(0);
+}
+
+std::map<std::string, std::string> env_of(const json& pod) {
+  std::map<std::string, std::string> env;
+  for (const json& variable : container_of(pod).at("env")) {
+    const std::string name = variable.at("name");
+    EXPECT_FALSE(env.contains(name)) << name << " is set twice";
+    env[name] = variable.contains("value")
+                    ? variable.at("value").get<std::string>()
+                    : variable.at("valueFrom").at("fieldRef").at("fieldPath").get<std::string>();
+  }
+  return env;
+}
+
+const json& named(const json& list, const std::string& name) {
+  const auto found = std::find_if(list.begin(), list.end(),
+                                  [&](const json& item) { return item.at("name") == name; });
+  if (found == list.end()) throw std::out_of_range("no " + name + " in " + list.dump());
+  return *found;
+}
+
+TEST(RenderTest, PodTellsItsRankTheRendezvousThroughTorchrunsNames) {
+  const json pod = render_pod(training_job(4), {.number = 2, .ranks = 4}, 3, kSettings);
+  const auto env = env_of(pod);
+  EXPECT_EQ(env.at("RANK"), "3");
+  EXPECT_EQ(env.at("WORLD_SIZE"), "4");
+  EXPECT_EQ(env.at("LOCAL_RANK"), "0");
+  EXPECT_EQ(env.at("LOCAL_WORLD_SIZE"), "1");
+  EXPECT_EQ(env.at("MASTER_ADDR"), "demo-2-0.demo");
+  EXPECT_EQ(env.at("MASTER_PORT"), "29500");
+  EXPECT_EQ(env.at("LOCKSTEP_JOB"), "/etc/lockstep/job.json");
+  EXPECT_EQ(env.at("LOCKSTEP_ATTEMPT"), "2");
+  EXPECT_EQ(env.at("LOCKSTEP_OUTPUT"), "/output");
+  EXPECT_EQ(env.at("LOCKSTEP_METRICS_PORT"), "9400");
+  EXPECT_EQ(env.at("POD_NAME"), "metadata.name");
+  EXPECT_EQ(env.at("POD_NAMESPACE"), "metadata.namespace");
+  EXPECT_EQ(env.at("POD_IP"), "status.podIP");
+  EXPECT_EQ(env.at("NODE_NAME"), "spec.nodeName");
+  EXPECT_FALSE(env.contains("PET_NNODES"));
+  EXPECT_EQ(container_of(pod).at("command"), json({"lockstep-runtime"}));
+  EXPECT_EQ(container_of(pod).at("image"), "example.test/runtime:1");
+  EXPECT_FALSE(container_of(pod).contains("args"));
+}
+
+TEST(RenderTest, OwnCommandGetsTorchrunsRendezvousToo) {
+  api::TrainingJob job = command_job(2);
+  job.spec.args = {"--fast"};
+  const json pod = render_pod(job, {.number = 0, .ranks = 2}, 1, kSettings);
+  const auto env = env_of(pod);
+  EXPECT_EQ(env.at("PET_NNODES"), "2");
+  EXPECT_EQ(env.at("PET_NODE_RANK"), "1");
+  EXPECT_EQ(env.at("PET_NPROC_PER_NODE"), "1");
+  EXPECT_EQ(env.at("PET_MASTER_ADDR"), "demo-0-0.demo");
+  EXPECT_EQ(env.at("PET_MASTER_PORT"), "29500");
+  EXPECT_EQ(container_of(pod).at("command"), json({"python", "train.py"}));
+  EXPECT_EQ(container_of(pod).at("args"), json({"--fast"}));
+  EXPECT_EQ(container_of(pod).at("image"), "example.test/mine:1");
+}
+
+TEST(RenderTest, UsersVariablesComeLastAndNeverOverrideOurs) {
+  api::TrainingJob job = command_job(1);
+  job.spec.env = {{"RANK", "7"}, {"PET_NNODES", "9"}, {"NCCL_DEBUG", "INFO"}};
+  const json pod = render_pod(job, {.number = 0, .ranks = 1}, 0, kSettings);
+  const auto env = env_of(pod);
+  EXPECT_EQ(env.at("RANK"), "0");
+  EXPECT_EQ(env.at("PET_NNODES"), "1");
+  EXPECT_EQ(env.at("NCCL_DEBUG"), "INFO");
+  EXPECT_EQ(container_of(pod).at("env").back().at("name"), "NCCL_DEBUG");
+}
+
+TEST(RenderTest, PodHasANameInTheServiceAndIsOwnedByTheJob) {
+  const json pod = render_pod(command_job(2), {.number = 5, .ranks = 2}, 1, kSettings);
+  EXPECT_EQ(pod.at("metadata").at("name"), "demo-5-1");
+  EXPECT_EQ(pod.at("metadata").at("namespace"), "team");
+  EXPECT_EQ(pod.at("spec").at("hostname"), "demo-5-1");
+  EXPECT_EQ(pod.at("spec").at("subdomain"), "demo");
+  const json& owners = pod.at("metadata").at("ownerReferences");
+  ASSERT_EQ(owners.size(), 1u);
+  EXPECT_EQ(owners.at(0), json({{"apiVersion", "lockstep.dev/v1alpha1"},
+                                {"kind", "TrainingJob"},
+                                {"name", "demo"},
+                                {"uid", "job-uid"},
+                                {"controller", true},
+                                {"blockOwnerDeletion", true}}));
+}
+
+TEST(RenderTest, PodMeetsTheRestrictedSecurityStandard) {
+  const json pod = render_pod(command_job(1), {.number = 0, .ranks = 1}, 0, kSettings);
+  const json& spec = pod.at("spec");
+  EXPECT_EQ(spec.at("securityContext").at("runAsNonRoot"), true);
+  EXPECT_EQ(spec.at("securityContext").at("runAsUser"), 65532);
+  EXPECT_EQ(spec.at("securityContext").at("fsGroup"), 65532);
+  EXPECT_EQ(spec.at("securityContext").at("seccompProfile").at("type"), "RuntimeDefault");
+  const json security = container_of(pod).at("securityContext");
+  EXPECT_EQ(security.at("allowPrivilegeEscalation"), false);
+  EXPECT_EQ(security.at("capabilities").at("drop"), json({"ALL"}));
+  EXPECT_EQ(spec.at("automountServiceAccountToken"), false);
+  EXPECT_EQ(spec.at("enableServiceLinks"), false);
+  EXPECT_EQ(spec.at("restartPolicy"), "Never");
+  EXPECT_EQ(container_of(pod).at("terminationMessagePolicy"), "FallbackToLogsOnError");
+}
+
+TEST(RenderTest, GracePeriodLeavesTimeForTheCheckpoint) {
+  api::TrainingJob job = training_job(1);
+  job.spec.train["checkpoint"]["gracePeriodSeconds"] = 300;
+  const json pod = render_pod(job, {.number = 0, .ranks = 1}, 0, kSettings);
+  EXPECT_EQ(pod.at("spec").at("terminationGracePeriodSeconds"), 315);
+  EXPECT_EQ(grace_period(command_job(1)), std::chrono::seconds(30));
+}
+
+TEST(RenderTest, VolumesHoldConfigSharedMemoryInputsAndOutput) {
+  api::TrainingJob job = training_job(2);
+  job.spec.inputs = json::array({{{"name", "corpus"},
+                                  {"mountPath", "/data"},
+                                  {"persistentVolumeClaim", {{"claimName", "texts"}}}}});
+  job.spec.output = {{"persistentVolumeClaim", {{"claimName", "runs"}}}};
+  job.spec.resources = {{"limits", {{"cpu", "8"}}}};
+  job.spec.image_pull_secrets = {"pull"};
+  const json pod = render_pod(job, {.number = 1, .ranks = 2}, 0, kSettings);
+  const json& volumes = pod.at("spec").at("volumes");
+  EXPECT_EQ(named(volumes, "config").at("configMap").at("name"), "demo-1");
+  EXPECT_EQ(named(volumes, "shm").at("emptyDir").at("medium"), "Memory");
+  EXPECT_EQ(named(volumes, "input-corpus"),
+            json({{"name", "input-corpus"}, {"persistentVolumeClaim", {{"claimName", "texts"}}}}));
+  EXPECT_EQ(named(volumes, "output").at("persistentVolumeClaim").at("claimName"), "runs");
+  const json mounts = container_of(pod).at("volumeMounts");
+  EXPECT_EQ(named(mounts, "config").at("mountPath"), "/etc/lockstep");
+  EXPECT_EQ(named(mounts, "shm").at("mountPath"), "/dev/shm");
+  EXPECT_EQ(named(mounts, "input-corpus").at("mountPath"), "/data");
+  EXPECT_EQ(named(mounts, "input-corpus").at("readOnly"), true);
+  EXPECT_EQ(named(mounts, "output").at("mountPath"), "/output");
+  EXPECT_EQ(container_of(pod).at("resources").at("limits").at("cpu"), "8");
+  EXPECT_EQ(pod.at("spec").at("imagePullSecrets").at(0).at("name"), "pull");
+}
+
+TEST(RenderTest, JobWithoutOutputGetsAFolderOfThePod) {
+  const json pod = render_pod(training_job(1), {.number = 0, .ranks = 1}, 0, kSettings);
+  EXPECT_TRUE(named(pod.at("spec").at("volumes"), "output").at("emptyDir").is_object());
+}
+
+TEST(RenderTest, ConfigMapIsImmutableAndHoldsTheJobFile) {
+  const api::TrainingJob job = training_job(8);
+  const json map = render_config_map(job, {.number = 1, .ranks = 4});
+  EXPECT_EQ(map.at("metadata").at("name"), "demo-1");
+  EXPECT_EQ(map.at("immutable"), true);
+  const json file = json::parse(map.at("data").at("job.json").get<std::string>());
+  EXPECT_EQ(file, json({{"name", "demo"}, {"ranks", 4}, {"train", job.spec.train}}));
+}
+
+TEST(RenderTest, ServiceIsHeadlessAndAnswersBeforeReadiness) {
+  const json service = render_service(training_job(1), kSettings);
+  EXPECT_EQ(service.at("metadata").at("name"), "demo");
+  EXPECT_EQ(service.at("spec").at("clusterIP"), "None");
+  EXPECT_EQ(service.at("spec").at("publishNotReadyAddresses"), true);
+  EXPECT_EQ(service.at("spec").at("selector"), json({{"lockstep.dev/job-name", "demo"}}));
+  EXPECT_EQ(named(service.at("spec").at("ports"), "master").at("port"), 29500);
+  EXPECT_EQ(named(service.at("spec").at("ports"), "metrics").at("port"), 9400);
+}
+
+}  // namespace
+}  // namespace lockstep::plan

@@ -1,0 +1,191 @@
+#include "runtime/checkpoint/output_folder.h"
+
+#include <filesystem>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/runtime/checkpoint/faulty_disk.h"
+#include "tests/runtime/data/temp_folder.h"
+
+namespace lockstep::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+using common::ErrorCode;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+std::string line(int64_t step) {
+  return R"({"loss":2.5,"step":)" + std::to_string(step) + "}\n";
+}
+
+class OutputFolderTest : public ::testing::Test {
+ protected:
+  void fill_with_finished_run() {
+    write_text(output_ + "/checkpoints/step-9/manifest.json", "{}");
+    write_text(output_ + "/model/config.json", "{}");
+    write_text(output_ + "/metrics.jsonl", line(9));
+    write_text(output_ + "/loss.svg", "<svg/>");
+    write_text(output_ + "/logs/attempt-1/rank-0.log", "log");
+    write_text(output_ + "/notes.txt", "the user's");
+    ASSERT_TRUE(mark_finished(*disk_, output_, 9));
+  }
+  bool exists(const std::string& name) const { return fs::exists(output_ + "/" + name); }
+
+  TempFolder folder_;
+  std::string output_ = folder_ / "deep/output";
+  std::unique_ptr<Disk> disk_ = real_disk();
+};
+
+TEST_F(OutputFolderTest, NewFolderIsCreatedAndLeftClean) {
+  ASSERT_TRUE(prepare_output(*disk_, output_, OutputMode::kFresh, 1));
+  EXPECT_TRUE(fs::is_empty(output_));
+}
+
+TEST_F(OutputFolderTest, FinishedRunIsRefusedUntouched) {
+  fill_with_finished_run();
+  const auto prepared = prepare_output(*disk_, output_, OutputMode::kFresh, 1);
+  ASSERT_FALSE(prepared);
+  EXPECT_EQ(prepared.error().code, ErrorCode::kAlreadyExists);
+  EXPECT_THAT(prepared.error().message, HasSubstr("9 steps"));
+  EXPECT_THAT(prepared.error().hint, HasSubstr("--overwrite"));
+  EXPECT_EQ(finished_step(output_), 9);
+  EXPECT_TRUE(exists("checkpoints/step-9/manifest.json"));
+}
+
+TEST_F(OutputFolderTest, ResumeKeepsTheRunAndTakesItsMarkerAway) {
+  fill_with_finished_run();
+  ASSERT_TRUE(prepare_output(*disk_, output_, OutputMode::kResume, 1));
+  EXPECT_EQ(finished_step(output_), std::nullopt);
+  EXPECT_TRUE(exists("checkpoints/step-9/manifest.json"));
+  EXPECT_TRUE(exists("metrics.jsonl"));
+}
+
+TEST_F(OutputFolderTest, OverwriteRemovesTheRunButNotLogsNorTheUsersFiles) {
+  fill_with_finished_run();
+  ASSERT_TRUE(prepare_output(*disk_, output_, OutputMode::kOverwrite, 1));
+  std::set<std::string> left;
+  for (const auto& entry : fs::directory_iterator(output_)) {
+    left.insert(entry.path().filename().string());
+  }
+  EXPECT_EQ(left, (std::set<std::string>{"logs", "notes.txt"}));
+}
+
+TEST_F(OutputFolderTest, UnfinishedRunIsKeptAndTemporariesOfEarlierAttemptsGo) {
+  write_text(output_ + "/checkpoints/step-9/manifest.json", "{}");
+  write_text(output_ + "/checkpoints/.attempt-1-step-12/rank-0.bin", "x");
+  write_text(output_ + "/checkpoints/.attempt-3-step-12/rank-0.bin", "x");
+  write_text(output_ + "/.nonce-0123", "0123");
+  ASSERT_TRUE(prepare_output(*disk_, output_, OutputMode::kFresh, 2));
+  EXPECT_TRUE(exists("checkpoints/step-9/manifest.json"));
+  EXPECT_FALSE(exists("checkpoints/.attempt-1-step-12"));
+  EXPECT_TRUE(exists("checkpoints/.attempt-3-step-12"));
+  EXPECT_FALSE(exists(".nonce-0123"));
+}
+
+TEST_F(OutputFolderTest, FileInPlaceOfTheFolderIsAnErrorWithItsPath) {
+  write_text(output_, "a file");
+  const auto prepared = prepare_output(*disk_, output_, OutputMode::kFresh, 1);
+  ASSERT_FALSE(prepared);
+  EXPECT_THAT(prepared.error().message, HasSubstr(output_));
+}
+
+// Whatever call fails or is the last: the old run is still finished, or there is nothing to resume.
+TEST_F(OutputFolderTest, InterruptedOverwriteNeverLeavesAnOldRunToResume) {
+  for (const Fault fault : {Fault::kFailOnce, Fault::kCrashBefore, Fault::kCrashAfter}) {
+    bool reached = true;
+    for (int64_t call = 0; reached; ++call) {
+      fs::remove_all(output_);
+      fill_with_finished_run();
+      FaultyDisk disk(fault, call);
+      try {
+        const auto prepared = prepare_output(disk, output_, OutputMode::kOverwrite, 1);
+        reached = disk.num_calls() > call;
+        EXPECT_EQ(prepared.has_value(), !reached);
+      } catch (const Crash&) {
+        reached = true;
+      }
+      EXPECT_TRUE(finished_step(output_) || !exists("checkpoints")) << call;
+    }
+  }
+}
+
+TEST_F(OutputFolderTest, MetricsAreCutBackToTheStep) {
+  struct Case {
+    std::string before;
+    int64_t step;
+    std::string after;
+  };
+  const std::vector<Case> cases = {
+      {line(1) + line(2) + line(3), 2, line(1) + line(2)},
+      {line(1) + line(2), 2, line(1) + line(2)},
+      {line(1) + line(2), 9, line(1) + line(2)},
+      {line(1) + line(2), 0, ""},
+      {line(1) + R"({"loss":2.5,"st)", 9, line(1)},
+      {line(1) + R"({"step":2})", 9, line(1)},  // without its newline a line is torn
+      {line(1) + "garbage\n" + line(2), 9, line(1)},
+      {line(5) + R"({"step":"6"})" + "\n", 9, line(5)},
+      {"", 3, ""},
+  };
+  for (const Case& example : cases) {
+    write_text(output_ + "/metrics.jsonl", example.before);
+    ASSERT_TRUE(cut_metrics(*disk_, output_, example.step));
+    EXPECT_EQ(read_text(output_ + "/metrics.jsonl"), example.after);
+  }
+}
+
+TEST_F(OutputFolderTest, MissingMetricsAreFine) {
+  fs::create_directories(output_);
+  EXPECT_TRUE(cut_metrics(*disk_, output_, 3));
+  EXPECT_FALSE(exists("metrics.jsonl"));
+}
+
+TEST_F(OutputFolderTest, LongMetricsAreCutExactly) {
+  std::string before;
+  std::string after;
+  for (int64_t step = 1; step <= 60'000; ++step) {
+    before += line(step);
+    if (step <= 50'000) after += line(step);
+  }
+  write_text(output_ + "/metrics.jsonl", before);
+  ASSERT_TRUE(cut_metrics(*disk_, output_, 50'000));
+  EXPECT_EQ(read_text(output_ + "/metrics.jsonl"), after);
+}
+
+TEST_F(OutputFolderTest, InterruptedCutLeavesTheOldMetricsOrTheNew) {
+  const std::string before = line(1) + line(2);
+  for (const Fault fault : {Fault::kFailOnce, Fault::kCrashBefore, Fault::kCrashAfter}) {
+    bool reached = true;
+    for (int64_t call = 0; reached; ++call) {
+      write_text(output_ + "/metrics.jsonl", before);
+      FaultyDisk disk(fault, call);
+      try {
+        reached = !cut_metrics(disk, output_, 1).has_value();
+      } catch (const Crash&) {
+        reached = true;
+      }
+      EXPECT_THAT(read_text(output_ + "/metrics.jsonl"), AnyOf(before, line(1))) << call;
+    }
+  }
+}
+
+TEST_F(OutputFolderTest, NonceIsSeenInTheSameFolderOnly) {
+  fs::create_directories(output_);
+  const std::string nonce = make_nonce();
+  EXPECT_EQ(nonce.size(), 32u);
+  EXPECT_NE(nonce, make_nonce());
+  ASSERT_TRUE(write_nonce(*disk_, output_, nonce));
+  EXPECT_TRUE(check_nonce(output_, nonce));
+  const auto other = check_nonce(folder_.path(), nonce);
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, ErrorCode::kConflict);
+  EXPECT_THAT(other.error().message, HasSubstr(folder_.path()));
+  EXPECT_FALSE(other.error().hint.empty());
+  ASSERT_TRUE(remove_nonce(*disk_, output_, nonce));
+  EXPECT_FALSE(check_nonce(output_, nonce));
+}
+
+}  // namespace
+}  // namespace lockstep::runtime

@@ -1,0 +1,115 @@
+// A small model in shards: values that tell step, unit, kind and element apart, saved by any number
+// of ranks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/reader.h"
+#include "runtime/checkpoint/writer.h"
+
+namespace lockstep::runtime {
+
+// More than one checksum block, less than a block, and fewer elements than there are ranks.
+inline std::vector<ManifestUnit> test_units() {
+  return {{"embedding", 150'001}, {"layer.0", 1000}, {"head", 3}};
+}
+
+inline std::vector<float> test_values(int64_t step, int64_t unit, PieceKind kind, int64_t elems) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < elems; ++i) {
+    values.push_back(static_cast<float>(i + 1000 * step + 7 * unit) *
+                     (1.0F + static_cast<float>(kind)));
+  }
+  return values;
+}
+
+struct ElemRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+// The slice of rank `rank` of `ranks` in a unit; uneven on purpose.
+inline ElemRange test_range(int64_t elems, int64_t rank, int64_t ranks) {
+  return {elems * rank / ranks, elems * (rank + 1) / ranks};
+}
+
+inline Manifest test_manifest(int64_t step, int64_t attempt, int64_t ranks) {
+  Manifest manifest;
+  manifest.step = step;
+  manifest.attempt = attempt;
+  manifest.ranks = ranks;
+  manifest.strategy = "zero3";
+  manifest.seed = 42;
+  manifest.global_batch_size = 8;
+  manifest.samples_consumed = step * 8;
+  manifest.train_json = R"({"optimizer":{"lr":0.0003},"steps":100})";
+  manifest.corpus_fingerprint = "v1:1:2:3";
+  manifest.units = test_units();
+  return manifest;
+}
+
+// One rank's part of a save.
+inline common::Result<std::vector<Piece>> write_test_shards(Disk& disk, const ShardTarget& target,
+                                                            int64_t ranks) {
+  std::vector<std::vector<float>> storage;  // unit-major, three kinds each
+  std::vector<ElemRange> ranges;
+  const std::vector<ManifestUnit> units = test_units();
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    const ElemRange range = test_range(units[u].num_elems, target.rank, ranks);
+    ranges.push_back(range);
+    for (const PieceKind kind : {PieceKind::kWeights, PieceKind::kMoment1, PieceKind::kMoment2}) {
+      const auto all = test_values(target.step, static_cast<int64_t>(u), kind, units[u].num_elems);
+      storage.emplace_back(all.begin() + range.begin, all.begin() + range.end);
+    }
+  }
+  std::vector<UnitSlice> slices;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    slices.push_back({.unit = static_cast<int64_t>(u),
+                      .begin_elem = ranges[u].begin,
+                      .weights = storage[3 * u],
+                      .moment1 = storage[3 * u + 1],
+                      .moment2 = storage[3 * u + 2]});
+  }
+  return write_shards(disk, target, slices);
+}
+
+// A whole save: every rank writes, rank 0 publishes.
+inline common::Result<Published> save_test_model(Disk& disk, const std::string& output,
+                                                 int64_t step, int64_t attempt, int64_t ranks,
+                                                 int64_t keep) {
+  Manifest manifest = test_manifest(step, attempt, ranks);
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    const ShardTarget target{.output = output, .attempt = attempt, .step = step, .rank = rank};
+    ASSIGN_OR_RETURN(const std::vector<Piece> written, write_test_shards(disk, target, ranks));
+    ASSIGN_OR_RETURN(const std::vector<Piece> sent, decode_pieces(encode_pieces(written)));
+    manifest.pieces.insert(manifest.pieces.end(), sent.begin(), sent.end());
+  }
+  return publish(disk, output, manifest, keep);
+}
+
+// Reads everything as `ranks` ranks would, and says what differs from the values of the manifest's
+// step.
+inline common::Result<void> verify_test_model(const CheckpointReader& reader, int64_t ranks) {
+  const std::vector<ManifestUnit> units = test_units();
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    const auto unit = static_cast<int64_t>(u);
+    for (const PieceKind kind : {PieceKind::kWeights, PieceKind::kMoment1, PieceKind::kMoment2}) {
+      std::vector<float> values;
+      for (int64_t rank = 0; rank < ranks; ++rank) {
+        const ElemRange range = test_range(units[u].num_elems, rank, ranks);
+        std::vector<float> slice(static_cast<std::size_t>(range.end - range.begin), -1.0F);
+        RETURN_IF_ERROR(reader.read_slice(unit, kind, range.begin, slice));
+        values.insert(values.end(), slice.begin(), slice.end());
+      }
+      if (values != test_values(reader.manifest().step, unit, kind, units[u].num_elems)) {
+        return common::Error{common::ErrorCode::kInternal, "wrong values in " + units[u].name, ""};
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace lockstep::runtime

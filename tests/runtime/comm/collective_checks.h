@@ -1,0 +1,97 @@
+// What every backend must do, as checks over a given world.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "runtime/comm/collective.h"
+
+namespace lockstep::runtime {
+
+// A byte that depends on who sends it, to whom, where and in which round.
+inline std::byte sample_byte(int source, int target, size_t index, int round) {
+  const size_t mixed = static_cast<size_t>(source) * 131 + static_cast<size_t>(target) * 31 +
+                       index * 7 + index / 251 + static_cast<size_t>(round) * 17;
+  return static_cast<std::byte>(mixed & 0xff);
+}
+
+// all_gather of `bytes` per rank, from a buffer of its own or in place.
+inline void check_all_gather(Collective& collective, size_t bytes, bool in_place, int round) {
+  const auto ranks = static_cast<size_t>(collective.world_size());
+  const auto rank = static_cast<size_t>(collective.rank());
+  std::vector<std::byte> full(ranks * bytes);
+  std::vector<std::byte> own(bytes);
+  for (size_t i = 0; i < bytes; ++i) own[i] = sample_byte(collective.rank(), 0, i, round);
+  std::span<const std::byte> shard = own;
+  if (in_place) {
+    std::copy(own.begin(), own.end(), full.begin() + static_cast<std::ptrdiff_t>(rank * bytes));
+    shard = std::span<const std::byte>(full).subspan(rank * bytes, bytes);
+  }
+  collective.all_gather(shard, full, "gather check")->wait();
+  for (size_t source = 0; source < ranks; ++source) {
+    for (size_t i = 0; i < bytes; ++i) {
+      ASSERT_EQ(full[source * bytes + i], sample_byte(static_cast<int>(source), 0, i, round))
+          << "rank " << rank << " from " << source << " byte " << i << " of " << bytes;
+    }
+  }
+}
+
+inline void check_all_to_all(Collective& collective, size_t bytes, int round) {
+  const auto ranks = static_cast<size_t>(collective.world_size());
+  const int rank = collective.rank();
+  std::vector<std::byte> send(ranks * bytes);
+  std::vector<std::byte> recv(ranks * bytes);
+  for (size_t target = 0; target < ranks; ++target) {
+    for (size_t i = 0; i < bytes; ++i) {
+      send[target * bytes + i] = sample_byte(rank, static_cast<int>(target), i, round);
+    }
+  }
+  collective.all_to_all(send, recv, "exchange check")->wait();
+  for (size_t source = 0; source < ranks; ++source) {
+    for (size_t i = 0; i < bytes; ++i) {
+      ASSERT_EQ(recv[source * bytes + i], sample_byte(static_cast<int>(source), rank, i, round))
+          << "rank " << rank << " from " << source << " byte " << i << " of " << bytes;
+    }
+  }
+}
+
+// Unit k+1 is gathered while unit k is waited for, and exchanges run between them.
+inline void check_overlap(Collective& collective, int num_units) {
+  constexpr size_t kBytes = 5000;
+  const auto ranks = static_cast<size_t>(collective.world_size());
+  std::vector<std::vector<std::byte>> full(static_cast<size_t>(num_units));
+  std::vector<std::vector<std::byte>> own(static_cast<size_t>(num_units));
+  std::vector<PendingPtr> pending(static_cast<size_t>(num_units));
+  const auto issue = [&](size_t unit) {
+    own[unit].assign(kBytes, sample_byte(collective.rank(), 0, unit, 0));
+    full[unit].resize(ranks * kBytes);
+    pending[unit] = collective.all_gather(own[unit], full[unit], "unit " + std::to_string(unit));
+  };
+  issue(0);
+  for (size_t unit = 0; unit < full.size(); ++unit) {
+    if (unit + 1 < full.size()) issue(unit + 1);
+    pending[unit]->wait();
+    for (size_t source = 0; source < ranks; ++source) {
+      ASSERT_EQ(full[unit][source * kBytes + kBytes - 1],
+                sample_byte(static_cast<int>(source), 0, unit, 0));
+    }
+    check_all_to_all(collective, 300, static_cast<int>(unit));
+  }
+}
+
+// Sizes around and far beyond `chunk_bytes`, the backend's own unit of transfer.
+inline void check_backend(Collective& collective, size_t chunk_bytes) {
+  int round = 0;
+  for (const size_t bytes : {size_t{0}, size_t{1}, size_t{3}, size_t{4097}, chunk_bytes - 1,
+                             chunk_bytes, chunk_bytes + 1, 5 * chunk_bytes + 13}) {
+    check_all_gather(collective, bytes, false, round++);
+    check_all_gather(collective, bytes, true, round++);
+    check_all_to_all(collective, bytes, round++);
+  }
+  check_overlap(collective, 6);
+}
+
+}  // namespace lockstep::runtime

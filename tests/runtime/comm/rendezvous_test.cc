@@ -1,0 +1,211 @@
+// Meeting over a store, the choice of backend, and Gloo.
+#include "runtime/comm/rendezvous.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/comm/tcp_endpoint.h"
+#include "tests/runtime/comm/collective_checks.h"
+#include "tests/runtime/comm/free_port.h"
+#include "tests/runtime/comm/rank_threads.h"
+
+namespace lockstep::runtime {
+namespace {
+
+using Backend = common::CommunicationConfig::Backend;
+using testing::HasSubstr;
+
+RendezvousOptions local_options(int rank, int world_size, int port, Backend backend) {
+  return {.rank = rank,
+          .world_size = world_size,
+          .master_addr = "127.0.0.1",
+          .master_port = port,
+          .backend = backend,
+          .timeout = kGenerousTimeout};
+}
+
+// Segments that connect() made in this process and that still have a name.
+int num_segments() {
+  const std::string prefix = "lockstep-" + std::to_string(getpid()) + "-";
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    if (entry.path().filename().string().starts_with(prefix)) ++count;
+  }
+  return count;
+}
+
+TEST(RendezvousTest, OneRankNeedsNoAddress) {
+  EXPECT_EQ(connect({.rank = 0, .world_size = 1})->backend(), "single");
+}
+
+struct Case {
+  int world_size;
+  Backend backend;
+  std::string_view expected;
+};
+
+class RendezvousBackendTest : public testing::TestWithParam<Case> {};
+
+TEST_P(RendezvousBackendTest, MeetsAndMovesBytes) {
+  const Case& param = GetParam();
+  const int port = free_port();
+  run_ranks(param.world_size, [&](int rank) {
+    const auto collective = connect(local_options(rank, param.world_size, port, param.backend));
+    EXPECT_EQ(collective->backend(), param.expected);
+    EXPECT_EQ(collective->rank(), rank);
+    check_backend(*collective, 65536);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, RendezvousBackendTest,
+                         testing::Values(Case{2, Backend::kAuto, "shared-memory"},
+                                         Case{2, Backend::kGloo, "gloo"},
+                                         Case{3, Backend::kGloo, "gloo"},
+                                         Case{4, Backend::kGloo, "gloo"},
+                                         Case{4, Backend::kSharedMemory, "shared-memory"}));
+
+TEST(RendezvousTest, LeavesNoSegmentBehind) {
+  const int port = free_port();
+  run_ranks(2, [&](int rank) { connect(local_options(rank, 2, port, Backend::kAuto)); });
+  EXPECT_EQ(num_segments(), 0);
+}
+
+TEST(RendezvousTest, NamesThePortInUse) {
+  const ListeningSocket taken = listen_as_master("127.0.0.1", 0);
+  const int port = port_of(taken.fd);
+  try {
+    connect(local_options(0, 2, port, Backend::kAuto));
+    FAIL() << "the port is taken";
+  } catch (const PortInUseError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("127.0.0.1 port " + std::to_string(port)));
+  }
+  close(taken.fd);
+}
+
+TEST(RendezvousTest, NamesTheRanksThatDidNotCome) {
+  RendezvousOptions options = local_options(0, 3, free_port(), Backend::kAuto);
+  options.timeout = std::chrono::milliseconds(300);
+  try {
+    connect(options);
+    FAIL() << "nobody came";
+  } catch (const RendezvousTimeoutError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("ranks 1, 2 of 3"));
+  }
+}
+
+TEST(RendezvousTest, SaysThatNobodyListens) {
+  RendezvousOptions options = local_options(1, 2, free_port(), Backend::kAuto);
+  options.timeout = std::chrono::milliseconds(100);
+  EXPECT_THROW(connect(options), RendezvousTimeoutError);
+  options.master_addr = "no-such-host.invalid";
+  EXPECT_THROW(connect(options), RendezvousTimeoutError);
+}
+
+// What two processes get when rank 0 cannot make a segment: no file of its own may have a byte.
+std::string backend_without_segment(Backend backend) {
+  const int port = free_port();
+  const auto rank_body = [&](int rank) {
+    if (rank == 0) {
+      signal(SIGXFSZ, SIG_IGN);
+      const rlimit none = {.rlim_cur = 0, .rlim_max = 0};
+      setrlimit(RLIMIT_FSIZE, &none);
+    }
+    try {
+      const auto collective = connect(local_options(rank, 2, port, backend));
+      check_all_to_all(*collective, 100, 0);
+      return collective->backend() == "gloo" ? 10 : 11;
+    } catch (const BackendUnavailableError&) {
+      return 12;
+    }
+  };
+  std::string outcome;
+  std::vector<pid_t> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.push_back(fork());
+    if (ranks.back() == 0) _exit(rank_body(rank));
+  }
+  for (const pid_t rank : ranks) {
+    int status = 0;
+    waitpid(rank, &status, 0);
+    outcome += std::to_string(WIFEXITED(status) ? WEXITSTATUS(status) : -1) + " ";
+  }
+  return outcome;
+}
+
+TEST(RendezvousTest, FallsBackToGlooWithoutASegment) {
+  EXPECT_EQ(backend_without_segment(Backend::kAuto), "10 10 ");
+}
+
+TEST(RendezvousTest, RefusesForcedSharedMemoryWithoutASegment) {
+  EXPECT_EQ(backend_without_segment(Backend::kSharedMemory), "12 12 ");
+}
+
+// Rank 1 is killed between two operations; returns what rank 0 threw.
+std::string message_after_kill(Backend backend) {
+  const int port = free_port();
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("rendezvous-" + std::to_string(getpid()));
+  const pid_t peer = fork();
+  if (peer == 0) {
+    const auto collective = connect(local_options(1, 2, port, backend));
+    check_all_to_all(*collective, 100, 0);
+    kill(getpid(), SIGKILL);
+  }
+  // In a process of its own too: torch's threads do not survive a later fork in this one.
+  const pid_t survivor = fork();
+  if (survivor == 0) {
+    const auto collective = connect(local_options(0, 2, port, backend));
+    check_all_to_all(*collective, 100, 0);
+    std::vector<std::byte> send(20000);
+    std::vector<std::byte> recv(20000);
+    try {
+      collective->all_to_all(send, recv, "unit layer.3")->wait();
+    } catch (const PeerLostError& error) {
+      std::ofstream(path) << error.what();
+    }
+    _exit(0);
+  }
+  waitpid(peer, nullptr, 0);
+  waitpid(survivor, nullptr, 0);
+  std::ifstream file(path);
+  std::string message(std::istreambuf_iterator<char>(file), {});
+  std::filesystem::remove(path);
+  return message;
+}
+
+TEST(RendezvousTest, ReportsAKilledPeerOverGloo) {
+  EXPECT_THAT(message_after_kill(Backend::kGloo), HasSubstr("all_to_all of unit layer.3"));
+}
+
+TEST(RendezvousTest, NamesAKilledPeerOverSharedMemory) {
+  EXPECT_THAT(message_after_kill(Backend::kSharedMemory), HasSubstr("rank 1"));
+}
+
+TEST(RendezvousTest, GlooTellsALatePeerFromALostOne) {
+  const int port = free_port();
+  std::atomic<bool> done{false};
+  run_ranks(2, [&](int rank) {
+    RendezvousOptions options = local_options(rank, 2, port, Backend::kGloo);
+    options.timeout = std::chrono::milliseconds(3000);
+    const auto collective = connect(options);
+    if (rank == 1) {  // there, but never taking part
+      done.wait(false);
+      return;
+    }
+    std::vector<std::byte> send(64);
+    std::vector<std::byte> recv(64);
+    EXPECT_THROW(collective->all_to_all(send, recv, "unit 0")->wait(), CollectiveTimeoutError);
+    done = true;
+    done.notify_all();
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::runtime

@@ -1,0 +1,107 @@
+#include "runtime/kernels/attention.h"
+
+#include <algorithm>
+
+#include "tests/runtime/kernels/attention_reference.h"
+#include "tests/runtime/kernels/kernel_test_data.h"
+
+namespace lockstep::runtime {
+namespace {
+
+struct AttentionResult {
+  std::vector<float> out, log_sum_exp, d_qkv;
+};
+
+// The scratch buffer starts as not-a-number: nothing may be read before it is written.
+AttentionResult run_attention(const KernelTable& table, const AttentionShape& shape,
+                              const std::vector<float>& qkv, const std::vector<float>& d_out) {
+  AttentionResult result{unwritten(static_cast<int64_t>(d_out.size())),
+                         unwritten(shape.batch * shape.num_heads * shape.seq),
+                         unwritten(static_cast<int64_t>(qkv.size()))};
+  std::vector<float> scratch(static_cast<size_t>(attention_scratch_elems(shape)), std::nanf(""));
+  table.attention_forward(shape, qkv.data(), result.out.data(), result.log_sum_exp.data(),
+                          scratch.data());
+  std::fill(scratch.begin(), scratch.end(), std::nanf(""));
+  table.attention_backward(shape, qkv.data(), result.out.data(), result.log_sum_exp.data(),
+                           d_out.data(), result.d_qkv.data(), scratch.data());
+  return result;
+}
+
+std::vector<AttentionShape> shapes() {
+  return {{.batch = 1, .seq = 1, .num_heads = 1, .num_kv_heads = 1, .head_dim = 2},
+          {.batch = 2, .seq = 7, .num_heads = 2, .num_kv_heads = 1, .head_dim = 6},
+          {.batch = 1, .seq = 33, .num_heads = 3, .num_kv_heads = 3, .head_dim = 16},
+          {.batch = 2, .seq = 64, .num_heads = 6, .num_kv_heads = 2, .head_dim = 32},
+          {.batch = 1, .seq = 77, .num_heads = 4, .num_kv_heads = 2, .head_dim = 50},
+          {.batch = 1, .seq = 131, .num_heads = 2, .num_kv_heads = 1, .head_dim = 64},
+          {.batch = 1, .seq = 70, .num_heads = 1, .num_kv_heads = 1, .head_dim = 256}};
+}
+
+int64_t out_elems(const AttentionShape& shape) {
+  return shape.batch * shape.seq * shape.num_heads * shape.head_dim;
+}
+
+std::vector<float> inputs(const AttentionShape& shape) {
+  return random_floats(shape.batch * shape.seq * shape.qkv_row_elems(), 1, 1.5);
+}
+
+// Tolerance 2e-6 of the largest element, for outputs and gradients.
+TEST(AttentionTest, AgreesWithDoublesForOddLengthsAndHeadSizes) {
+  for (const AttentionShape& shape : shapes()) {
+    const std::vector<float> qkv = inputs(shape);
+    const std::vector<float> d_out = random_floats(out_elems(shape), 2);
+    const AttentionReference want = attention_reference(shape, qkv, d_out);
+    for (const KernelTable& table : supported_kernels()) {
+      const AttentionResult got = run_attention(table, shape, qkv, d_out);
+      EXPECT_LT(relative_max_error(got.out, want.out), 2e-6) << table.isa << " T " << shape.seq;
+      EXPECT_LT(relative_max_error(got.log_sum_exp, want.log_sum_exp), 2e-6) << table.isa;
+      EXPECT_LT(relative_max_error(got.d_qkv, want.d_qkv), 2e-6) << table.isa << " T " << shape.seq;
+    }
+  }
+}
+
+TEST(AttentionTest, GivesTheSameBitsOnAllInstructionSets) {
+  for (const AttentionShape& shape : shapes()) {
+    const std::vector<float> qkv = inputs(shape);
+    const std::vector<float> d_out = random_floats(out_elems(shape), 2);
+    const AttentionResult plain = run_attention(supported_kernels().back(), shape, qkv, d_out);
+    for (const KernelTable& table : supported_kernels()) {
+      const AttentionResult got = run_attention(table, shape, qkv, d_out);
+      EXPECT_TRUE(same_bits(got.out, plain.out)) << table.isa << " T " << shape.seq;
+      EXPECT_TRUE(same_bits(got.log_sum_exp, plain.log_sum_exp)) << table.isa;
+      EXPECT_TRUE(same_bits(got.d_qkv, plain.d_qkv)) << table.isa << " T " << shape.seq;
+    }
+  }
+}
+
+// A sequence in a batch has the bits of that sequence alone, in buffers that are not aligned.
+TEST(AttentionTest, GivesASequenceTheSameBitsInAnyPlaceOfTheBatch) {
+  const AttentionShape two{
+      .batch = 2, .seq = 45, .num_heads = 4, .num_kv_heads = 2, .head_dim = 24};
+  AttentionShape one = two;
+  one.batch = 1;
+  const std::vector<float> qkv = inputs(two);
+  const std::vector<float> d_out = random_floats(out_elems(two), 2);
+  const KernelTable& table = chosen_kernels();
+  const AttentionResult both = run_attention(table, two, qkv, d_out);
+  const auto half = [](const std::vector<float>& v) {
+    return std::vector<float>(v.begin() + static_cast<int64_t>(v.size() / 2), v.end());
+  };
+  const AttentionResult second = run_attention(table, one, half(qkv), half(d_out));
+  EXPECT_TRUE(same_bits(half(both.out), second.out));
+  EXPECT_TRUE(same_bits(half(both.log_sum_exp), second.log_sum_exp));
+  EXPECT_TRUE(same_bits(half(both.d_qkv), second.d_qkv));
+}
+
+TEST(AttentionTest, StaysFiniteWithLargeScores) {
+  const AttentionShape shape{
+      .batch = 1, .seq = 20, .num_heads = 1, .num_kv_heads = 1, .head_dim = 8};
+  const std::vector<float> qkv = random_floats(20 * shape.qkv_row_elems(), 1, 60);
+  const AttentionResult got =
+      run_attention(chosen_kernels(), shape, qkv, random_floats(out_elems(shape), 2));
+  for (const float x : got.out) EXPECT_TRUE(std::isfinite(x));
+  for (const float x : got.d_qkv) EXPECT_TRUE(std::isfinite(x));
+}
+
+}  // namespace
+}  // namespace lockstep::runtime

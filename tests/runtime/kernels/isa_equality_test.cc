@@ -1,0 +1,180 @@
+// Each kernel gives the same bits on every instruction set, and an element the same bits wherever
+// it lies.
+#include <cstdlib>
+#include <functional>
+#include <stdexcept>
+
+#include <gmock/gmock.h>
+
+#include "tests/runtime/kernels/kernel_test_data.h"
+
+namespace lockstep::runtime {
+namespace {
+
+// All that a kernel wrote, as floats. The inputs are copies at `offset` elements past an aligned
+// start.
+using Kernel = std::function<std::vector<float>(const KernelTable&, int64_t offset)>;
+
+class Shifted {
+ public:
+  Shifted(const std::vector<float>& values, int64_t offset)
+      : offset_(offset), storage_(static_cast<size_t>(offset)) {
+    storage_.insert(storage_.end(), values.begin(), values.end());
+  }
+  float* data() { return storage_.data() + offset_; }
+  std::vector<float> values() const { return {storage_.begin() + offset_, storage_.end()}; }
+
+ private:
+  int64_t offset_;
+  std::vector<float> storage_;
+};
+
+std::vector<float> join(const std::vector<std::vector<float>>& parts) {
+  std::vector<float> all;
+  for (const std::vector<float>& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+// The bits of doubles, as twice as many floats.
+std::vector<float> halves_of(const std::vector<double>& values) {
+  std::vector<float> halves(2 * values.size());
+  std::memcpy(halves.data(), values.data(), values.size() * sizeof(double));
+  return halves;
+}
+
+void expect_same_bits_everywhere(const std::string& name, const Kernel& kernel) {
+  const std::vector<float> want = kernel(supported_kernels().back(), 0);
+  for (const KernelTable& table : supported_kernels()) {
+    for (const int64_t offset : {0, 1, 7, 16, 19}) {
+      EXPECT_TRUE(same_bits(kernel(table, offset), want))
+          << name << " " << table.isa << " " << offset;
+    }
+  }
+}
+
+constexpr int64_t kRows = 5;
+
+TEST(IsaEqualityTest, RmsNorm) {
+  for (const int64_t channels : {1, 15, 16, 17, 64, 203}) {
+    const std::vector<float> x0 = random_floats(kRows * channels, 1, 4);
+    expect_same_bits_everywhere("rms_norm", [&](const KernelTable& table, int64_t offset) {
+      Shifted x(x0, offset), weight(random_floats(channels, 2), offset);
+      Shifted dy(random_floats(kRows * channels, 3), offset), residual(x0, offset);
+      Shifted y(unwritten(kRows * channels), offset), dx = y;
+      Shifted rstd(unwritten(kRows), offset), d_weight(unwritten(channels), offset);
+      table.rms_norm_forward(kRows, channels, 1e-6F, x.data(), weight.data(), y.data(),
+                             rstd.data());
+      table.rms_norm_backward(kRows, channels, x.data(), weight.data(), rstd.data(), dy.data(),
+                              residual.data(), dx.data(), d_weight.data());
+      return join({y.values(), rstd.values(), dx.values(), d_weight.values()});
+    });
+  }
+}
+
+TEST(IsaEqualityTest, Rotary) {
+  for (const int64_t head_dim : {2, 30, 32, 38}) {
+    const RotaryShape shape{
+        .batch = 2, .seq = 3, .num_heads = 2, .head_dim = head_dim, .row_elems = 3 * head_dim};
+    std::vector<float> angles(static_cast<size_t>(shape.seq * head_dim));
+    rotary_table(shape.seq, head_dim, 10000, angles.data());
+    expect_same_bits_everywhere("rotary", [&](const KernelTable& table, int64_t offset) {
+      Shifted turns(angles, offset), rows(random_floats(6 * shape.row_elems, 1), offset);
+      table.rotary_forward(shape, turns.data(), rows.data());
+      const std::vector<float> forward = rows.values();
+      table.rotary_backward(shape, turns.data(), rows.data());
+      return join({forward, rows.values()});
+    });
+  }
+}
+
+// Arguments over the exponential's whole range, in steps that reach every rounding of its
+// reduction.
+TEST(IsaEqualityTest, Swiglu) {
+  for (const int64_t ff : {1, 16, 77, 4099}) {
+    std::vector<float> gate_up = random_floats(kRows * 2 * ff, 1, 100);
+    expect_same_bits_everywhere("swiglu", [&](const KernelTable& table, int64_t offset) {
+      Shifted in(gate_up, offset), d_out(random_floats(kRows * ff, 2), offset);
+      Shifted out(unwritten(kRows * ff), offset), act = out;
+      Shifted grads(unwritten(kRows * 2 * ff), offset);
+      table.swiglu_forward(kRows, ff, in.data(), out.data());
+      table.swiglu_backward(kRows, ff, in.data(), d_out.data(), grads.data(), act.data());
+      return join({out.values(), grads.values(), act.values()});
+    });
+  }
+}
+
+TEST(IsaEqualityTest, EmbeddingGradientAndAdd) {
+  const std::vector<int32_t> tokens = {2, 0, 2, 3, 2};
+  for (const int64_t channels : {1, 16, 45}) {
+    expect_same_bits_everywhere("embedding", [&](const KernelTable& table, int64_t offset) {
+      Shifted dy(random_floats(kRows * channels, 1), offset);
+      Shifted d_table(unwritten(4 * channels), offset);
+      table.embedding_backward(kRows, channels, 4, tokens.data(), dy.data(), d_table.data());
+      table.add_in_place(4 * channels, dy.data(), d_table.data());
+      return d_table.values();
+    });
+  }
+}
+
+TEST(IsaEqualityTest, CrossEntropy) {
+  for (const int64_t vocab : {2, 16, 263}) {
+    const std::vector<int32_t> labels = {0, 1, -1, static_cast<int32_t>(vocab - 1), 1};
+    expect_same_bits_everywhere("cross_entropy", [&](const KernelTable& table, int64_t offset) {
+      Shifted logits(random_floats(kRows * vocab, 1, 30), offset);
+      const double loss = table.cross_entropy(kRows, vocab, labels.data(), 0.3F, logits.data());
+      return join({logits.values(), halves_of({loss})});
+    });
+  }
+}
+
+TEST(IsaEqualityTest, AdamW) {
+  AdamWStep step{.lr = 3e-4, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
+  step.gradient_scale = 0.37;
+  for (const int64_t n : {1, 16, 333}) {
+    expect_same_bits_everywhere("adamw", [&](const KernelTable& table, int64_t offset) {
+      Shifted gradient(random_floats(n, 1), offset), weight(random_floats(n, 2), offset);
+      Shifted m(random_floats(n, 3), offset);
+      Shifted v(std::vector<float>(static_cast<size_t>(n), 0.2F), offset);
+      table.adamw(step, n, gradient.data(), weight.data(), m.data(), v.data());
+      return join({weight.values(), m.values(), v.values()});
+    });
+  }
+}
+
+TEST(IsaEqualityTest, SumSquares) {
+  for (const int64_t n : {1, 1024, 1041, 5000}) {
+    expect_same_bits_everywhere("sum_squares", [&](const KernelTable& table, int64_t offset) {
+      Shifted x(random_floats(n, 1), offset);
+      std::vector<double> sums(static_cast<size_t>((n + kNormChunkElems - 1) / kNormChunkElems));
+      table.sum_squares_chunks(n, x.data(), sums.data());
+      return halves_of(sums);
+    });
+  }
+}
+
+TEST(IsaChoiceTest, EndsWithPlainAndIsTheBestUnlessTheEnvironmentSaysOtherwise) {
+  const std::vector<KernelTable> tables = supported_kernels();
+  EXPECT_STREQ(tables.back().isa, "plain");
+  const char* const wanted = std::getenv("LOCKSTEP_ISA");
+  EXPECT_STREQ(kernel_isa(), wanted == nullptr || *wanted == '\0' ? tables.front().isa : wanted);
+}
+
+TEST(IsaChoiceDeathTest, RefusesAnInstructionSetThatIsNotThere) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(
+      {
+        setenv("LOCKSTEP_ISA", "avx1024", 1);
+        try {
+          static_cast<void>(kernel_isa());
+        } catch (const std::runtime_error& error) {
+          std::fputs(error.what(), stderr);
+          std::_Exit(3);
+        }
+        std::_Exit(0);
+      },
+      testing::ExitedWithCode(3),
+      "LOCKSTEP_ISA is 'avx1024', but this processor runs only: .*plain");
+}
+
+}  // namespace
+}  // namespace lockstep::runtime

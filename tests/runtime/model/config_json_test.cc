@@ -1,0 +1,103 @@
+#include "runtime/model/config_json.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/runtime/model/test_models.h"
+
+namespace lockstep::runtime {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+json written() {
+  return json::parse(encode_config_json(wide_head_model().config));
+}
+
+TEST(ConfigJsonTest, ReadsBackWhatItWrites) {
+  const common::ModelConfig config = wide_head_model().config;
+  const auto back = decode_config_json(encode_config_json(config));
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_EQ(back->model_type, "llama");
+  EXPECT_EQ(back->vocab_size, config.vocab_size);
+  EXPECT_EQ(back->hidden_size, config.hidden_size);
+  EXPECT_EQ(back->intermediate_size, config.intermediate_size);
+  EXPECT_EQ(back->num_hidden_layers, config.num_hidden_layers);
+  EXPECT_EQ(back->num_attention_heads, config.num_attention_heads);
+  EXPECT_EQ(back->num_key_value_heads, config.num_key_value_heads);
+  EXPECT_EQ(back->head_dim, config.head_dim);
+  EXPECT_EQ(back->max_position_embeddings, config.max_position_embeddings);
+  EXPECT_EQ(back->rms_norm_eps, config.rms_norm_eps);
+  EXPECT_EQ(back->rope_theta, config.rope_theta);
+  EXPECT_EQ(back->initializer_range, config.initializer_range);
+}
+
+TEST(ConfigJsonTest, TakesTransformersDefaultsForAbsentAndNullFields) {
+  json object = written();
+  for (const char* key : {"num_key_value_heads", "rope_parameters", "rope_theta", "rms_norm_eps"}) {
+    object.erase(key);
+  }
+  object["head_dim"] = nullptr;
+  const auto config = decode_config_json(object.dump());
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->num_key_value_heads, 4);
+  EXPECT_EQ(config->head_dim, 16);
+  EXPECT_EQ(config->rope_theta, 10000.0);
+  EXPECT_EQ(config->rms_norm_eps, 1e-6);
+}
+
+TEST(ConfigJsonTest, ReadsThetaFromEitherPlace) {
+  json old_style = written();
+  old_style.erase("rope_parameters");
+  json new_style = written();
+  new_style.erase("rope_theta");
+  EXPECT_EQ(decode_config_json(old_style.dump())->rope_theta, 50000.0);
+  EXPECT_EQ(decode_config_json(new_style.dump())->rope_theta, 50000.0);
+}
+
+TEST(ConfigJsonTest, RefusesByNameWhatTheDecoderDoesNotDo) {
+  const std::vector<std::pair<std::string, json>> cases = {
+      {"model_type", "gpt2"},
+      {"architectures", {"LlamaForSequenceClassification"}},
+      {"hidden_act", "gelu"},
+      {"tie_word_embeddings", true},
+      {"attention_bias", true},
+      {"mlp_bias", true},
+      {"attention_dropout", 0.1},
+      {"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}},
+      {"rope_parameters", {{"rope_type", "llama3"}, {"rope_theta", 50000.0}}},
+      {"rope_parameters", 3},
+      {"rope_theta", 12345.0},
+      {"rope_theta", -1},
+      {"partial_rotary_factor", 0.5},
+      {"quantization_config", {{"quant_method", "gptq"}}},
+      {"hidden_size", "64"},
+      {"vocab_size", 0},
+      {"num_hidden_layers", nullptr},
+      {"num_key_value_heads", 3},
+      {"head_dim", 31},
+      {"rms_norm_eps", "small"},
+  };
+  for (const auto& [key, value] : cases) {
+    json object = written();
+    object[key] = value;
+    const auto config = decode_config_json(object.dump());
+    ASSERT_FALSE(config) << key << " = " << value;
+    EXPECT_EQ(config.error().code, common::ErrorCode::kInvalidArgument);
+    EXPECT_THAT(config.error().message, HasSubstr(key));
+  }
+}
+
+TEST(ConfigJsonTest, RefusesWhatIsNotAnObjectAndNamesAnAbsentFile) {
+  EXPECT_FALSE(decode_config_json("{"));
+  EXPECT_FALSE(decode_config_json("[]"));
+  const auto config = read_config_json("no/such/config.json");
+  ASSERT_FALSE(config);
+  EXPECT_EQ(config.error().code, common::ErrorCode::kNotFound);
+  EXPECT_THAT(config.error().message, HasSubstr("no/such/config.json"));
+}
+
+}  // namespace
+}  // namespace lockstep::runtime

@@ -1,0 +1,142 @@
+#include "runtime/model/decoder.h"
+
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+
+#include <gtest/gtest.h>
+
+#include "tests/runtime/model/test_models.h"
+
+namespace lockstep::runtime {
+namespace {
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+TEST(DecoderTest, ForwardAndBackwardTwiceGiveTheSameBits) {
+  for (const TestModel& model : {odd_model(), wide_head_model(), single_token_model()}) {
+    Decoder decoder(model.config, model.shape);
+    const UnitBuffers params = random_params(model.config, 7);
+    const std::vector<int32_t> tokens =
+        random_tokens(model.shape.rows(), model.config.vocab_size, 1);
+    const std::vector<int32_t> labels =
+        random_tokens(model.shape.rows(), model.config.vocab_size, 2);
+    const MicroBatchIo io = {.tokens = tokens.data(), .labels = labels.data(), .loss_scale = 0.01f};
+
+    const PassResult first = run_pass(decoder, params, io);
+    const PassResult second = run_pass(decoder, params, io);
+    Decoder other(model.config, model.shape);
+    const PassResult third = run_pass(other, params, io);
+
+    EXPECT_EQ(first.loss_sum, second.loss_sum);
+    EXPECT_EQ(first.loss_sum, third.loss_sum);
+    for (size_t i = 0; i < params.size(); ++i) {
+      EXPECT_TRUE(same_bits(first.gradients[i], second.gradients[i])) << model.name << " " << i;
+      EXPECT_TRUE(same_bits(first.gradients[i], third.gradients[i])) << model.name << " " << i;
+    }
+  }
+}
+
+TEST(DecoderTest, BackwardWritesEveryGradientElement) {
+  const TestModel model = odd_model();
+  Decoder decoder(model.config, model.shape);
+  const std::vector<int32_t> tokens = random_tokens(model.shape.rows(), model.config.vocab_size, 1);
+  // run_pass() fills the gradient buffers with not-a-number first.
+  const PassResult pass = run_pass(decoder, random_params(model.config, 3),
+                                   {.tokens = tokens.data(), .labels = tokens.data()});
+  for (const std::vector<float>& gradient : pass.gradients) {
+    for (const float value : gradient) ASSERT_TRUE(std::isfinite(value));
+  }
+}
+
+TEST(DecoderTest, LossOfAUniformModelIsTheLogarithmOfTheVocabulary) {
+  const TestModel model = odd_model();
+  Decoder decoder(model.config, model.shape);
+  UnitBuffers params = random_params(model.config, 3);
+  std::fill(params.back().begin() + model.config.hidden_size, params.back().end(),
+            0.0f);  // lm_head
+  const std::vector<int32_t> tokens = random_tokens(model.shape.rows(), model.config.vocab_size, 1);
+  std::vector<int32_t> labels = tokens;
+  labels[0] = labels[40] = -100;
+  const PassResult pass =
+      run_pass(decoder, params, {.tokens = tokens.data(), .labels = labels.data()});
+  const double num_loss_tokens = static_cast<double>(model.shape.rows() - 2);
+  // fp32 logarithm and exponentials: 1e-6 relative.
+  EXPECT_NEAR(pass.loss_sum / num_loss_tokens, std::log(61.0), 1e-6 * std::log(61.0));
+}
+
+TEST(DecoderTest, MicroBatchWithoutLossTokensHasZeroLossAndGradient) {
+  const TestModel model = odd_model();
+  Decoder decoder(model.config, model.shape);
+  const std::vector<int32_t> tokens = random_tokens(model.shape.rows(), model.config.vocab_size, 1);
+  const std::vector<int32_t> labels(tokens.size(), -100);
+  const PassResult pass = run_pass(decoder, random_params(model.config, 3),
+                                   {.tokens = tokens.data(), .labels = labels.data()});
+  EXPECT_EQ(pass.loss_sum, 0.0);
+  for (const std::vector<float>& gradient : pass.gradients) {
+    for (const float value : gradient) ASSERT_EQ(value, 0.0f);
+  }
+}
+
+TEST(DecoderTest, TokensAndLabelsBeyondTheVocabularyAreRefused) {
+  const TestModel model = odd_model();
+  Decoder decoder(model.config, model.shape);
+  const UnitBuffers params = random_params(model.config, 3);
+  const std::vector<int32_t> good(static_cast<size_t>(model.shape.rows()), 0);
+  for (const int32_t wrong : {61, -1}) {
+    std::vector<int32_t> tokens = good;
+    tokens.back() = wrong;
+    EXPECT_THROW(run_pass(decoder, params, {.tokens = tokens.data(), .labels = good.data()}),
+                 std::out_of_range);
+  }
+  std::vector<int32_t> labels = good;
+  labels.back() = 61;
+  EXPECT_THROW(run_pass(decoder, params, {.tokens = good.data(), .labels = labels.data()}),
+               std::out_of_range);
+}
+
+TEST(DecoderTest, NextTokenLogitsDependOnEarlierTokensOnly) {
+  const TestModel model = odd_model();
+  Decoder decoder(model.config, model.shape);
+  const UnitBuffers params = random_params(model.config, 5);
+  std::vector<const float*> pointers;
+  for (const std::vector<float>& unit : params) pointers.push_back(unit.data());
+  const std::vector<int32_t> tokens = random_tokens(model.shape.seq, model.config.vocab_size, 9);
+
+  const std::vector<float> once = decoder.next_token_logits(tokens, pointers);
+  const std::vector<float> again = decoder.next_token_logits(tokens, pointers);
+  std::vector<int32_t> changed = tokens;
+  changed[0] = (changed[0] + 1) % 61;
+  EXPECT_EQ(once.size(), 61u);
+  EXPECT_TRUE(same_bits(once, again));
+  EXPECT_FALSE(same_bits(once, decoder.next_token_logits(changed, pointers)));
+
+  const std::vector<int32_t> too_long(static_cast<size_t>(model.shape.seq + 1), 0);
+  EXPECT_THROW(decoder.next_token_logits(too_long, pointers), std::invalid_argument);
+  EXPECT_THROW(decoder.next_token_logits({}, pointers), std::invalid_argument);
+}
+
+TEST(DecoderTest, ImpossibleSizesAreRefusedByName) {
+  const TestModel model = odd_model();
+  common::ModelConfig odd_head = model.config;
+  odd_head.head_dim = 7;
+  EXPECT_THROW(Decoder(odd_head, model.shape), std::invalid_argument);
+  common::ModelConfig heads = model.config;
+  heads.num_key_value_heads = 4;
+  EXPECT_THROW(Decoder(heads, model.shape), std::invalid_argument);
+  EXPECT_THROW(Decoder(model.config, {.batch = 0, .seq = 4}), std::invalid_argument);
+}
+
+TEST(DecoderTest, BufferBytesGrowWithTheBatch) {
+  const TestModel model = odd_model();
+  const int64_t two = Decoder(model.config, model.shape).buffer_bytes();
+  const int64_t four = Decoder(model.config, {.batch = 4, .seq = 37}).buffer_bytes();
+  const int64_t activation_bytes = 4 * model.shape.rows() * model.config.hidden_size;
+  EXPECT_GT(two, (model.config.num_hidden_layers + 1) * activation_bytes);
+  EXPECT_GT(four, two);
+}
+
+}  // namespace
+}  // namespace lockstep::runtime

@@ -1,0 +1,181 @@
+// Every gradient of our backward against autograd in float64 on the same weights. Bound: 1e-5 of a
+// tensor's largest element, the rounding of fp32 through a few hundred additions.
+#include <cmath>
+
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "runtime/kernels/elementwise.h"
+#include "runtime/model/decoder_layer.h"
+#include "runtime/model/embedding.h"
+#include "runtime/model/head.h"
+#include "tests/runtime/model/reference.h"
+#include "tests/runtime/model/test_models.h"
+
+namespace lockstep::runtime {
+namespace {
+
+constexpr double kBound = 1e-5;
+
+class GradientsTest : public testing::TestWithParam<TestModel> {
+ protected:
+  const common::ModelConfig config_ = GetParam().config;
+  const BatchShape shape_ = GetParam().shape;
+  const int64_t rows_ = shape_.rows();
+  const std::vector<int32_t> tokens_ = random_tokens(rows_, config_.vocab_size, 11);
+  // Two thirds of the positions have a loss.
+  const std::vector<int32_t> labels_ = [this] {
+    std::vector<int32_t> labels = random_tokens(rows_, config_.vocab_size, 12);
+    for (size_t i = 1; i < labels.size(); i += 3) labels[i] = -100;
+    return labels;
+  }();
+  double worst_ = 0;
+
+  void TearDown() override { printf("  %s: worst error %.2e\n", GetParam().name.c_str(), worst_); }
+
+  std::vector<int64_t> hidden_shape() const {
+    return {shape_.batch, shape_.seq, config_.hidden_size};
+  }
+
+  static at::Tensor to_long(const std::vector<int32_t>& values, at::IntArrayRef shape) {
+    return at::from_blob(const_cast<int32_t*>(values.data()), shape, at::kInt).to(at::kLong);
+  }
+
+  void expect_close(const std::string& name, std::span<const float> actual,
+                    const at::Tensor& expected) {
+    const double error = reference::relative_error(actual, expected);
+    worst_ = std::max(worst_, error);
+    EXPECT_LT(error, kBound) << name;
+    EXPECT_FALSE(std::isnan(error)) << name;
+  }
+
+  void expect_gradients_close(const Unit& unit, std::span<const float> gradients,
+                              std::span<const at::Tensor> expected) {
+    for (size_t i = 0; i < unit.tensors.size(); ++i) {
+      const UnitTensor& tensor = unit.tensors[i];
+      const auto part = gradients.subspan(static_cast<size_t>(tensor.begin_elem),
+                                          static_cast<size_t>(tensor.num_elems));
+      expect_close(tensor.name, part, expected[i]);
+    }
+  }
+
+  struct BlockRun {
+    std::vector<float> y, dx, gradients;
+    double loss_sum = 0;
+  };
+
+  // Forward and backward of one block, dx in place of dy as the decoder does it.
+  BlockRun run(const Block& block, const std::vector<float>& params, const std::vector<float>& x,
+               const std::vector<float>& dy) const {
+    const float nan = std::nanf("");
+    const auto hidden_elems = static_cast<size_t>(rows_ * config_.hidden_size);
+    BlockRun out = {.y = std::vector<float>(hidden_elems, nan),
+                    .dx = dy.empty() ? std::vector<float>(hidden_elems, nan) : dy,
+                    .gradients = std::vector<float>(params.size(), nan)};
+    std::vector<float> saved(static_cast<size_t>(block.saved_elems(shape_)), nan);
+    std::vector<float> scratch(static_cast<size_t>(block.scratch_elems(shape_)), nan);
+    MicroBatchIo io = {.tokens = tokens_.data(), .labels = labels_.data(), .loss_scale = 1.0f / 64};
+    const BlockBuffers buffers = {.x = x.data(),
+                                  .y = out.y.data(),
+                                  .dy = out.dx.data(),
+                                  .dx = out.dx.data(),
+                                  .saved = saved.data(),
+                                  .scratch = scratch.data()};
+    block.forward(shape_, params.data(), io, buffers);
+    std::fill(scratch.begin(), scratch.end(), nan);
+    block.backward(shape_, params.data(), io, buffers, out.gradients.data());
+    out.loss_sum = io.loss_sum;
+    return out;
+  }
+};
+
+TEST_P(GradientsTest, EmbeddingMatchesAutograd) {
+  const Embedding block(config_);
+  const std::vector<float> params = random_unit(block.unit(), 1);
+  const std::vector<float> dy = random_floats(rows_ * config_.hidden_size, 2, 1.0f);
+  const BlockRun ours = run(block, params, {}, dy);
+
+  const std::vector<at::Tensor> weights = reference::leaves(block.unit(), params);
+  const at::Tensor y = reference::embedding(weights, to_long(tokens_, {shape_.batch, shape_.seq}));
+  const auto expected =
+      torch::autograd::grad({y}, {weights[0]}, {reference::to_tensor(dy, hidden_shape())});
+  expect_close("y", ours.y, y);
+  expect_gradients_close(block.unit(), ours.gradients, expected);
+}
+
+TEST_P(GradientsTest, DecoderLayerMatchesAutograd) {
+  std::vector<float> table(static_cast<size_t>(shape_.seq * config_.head_dim));
+  rotary_table(shape_.seq, config_.head_dim, config_.rope_theta, table.data());
+  const DecoderLayer block(config_, 0, table);
+  const std::vector<float> params = random_unit(block.unit(), 1);
+  const std::vector<float> x = random_floats(rows_ * config_.hidden_size, 2, 1.0f);
+  const std::vector<float> dy = random_floats(rows_ * config_.hidden_size, 3, 1.0f);
+  const BlockRun ours = run(block, params, x, dy);
+
+  const std::vector<at::Tensor> weights = reference::leaves(block.unit(), params);
+  const at::Tensor x_leaf = reference::to_tensor(x, hidden_shape()).requires_grad_();
+  const at::Tensor y = reference::decoder_layer(config_, weights, x_leaf);
+  std::vector<at::Tensor> inputs = weights;
+  inputs.push_back(x_leaf);
+  const auto expected =
+      torch::autograd::grad({y}, inputs, {reference::to_tensor(dy, hidden_shape())});
+  expect_close("y", ours.y, y);
+  expect_close("dx", ours.dx, expected.back());
+  expect_gradients_close(block.unit(), ours.gradients, expected);
+}
+
+TEST_P(GradientsTest, HeadMatchesAutograd) {
+  const Head block(config_);
+  const std::vector<float> params = random_unit(block.unit(), 1);
+  const std::vector<float> x = random_floats(rows_ * config_.hidden_size, 2, 1.0f);
+  const BlockRun ours = run(block, params, x, {});
+
+  const std::vector<at::Tensor> weights = reference::leaves(block.unit(), params);
+  const at::Tensor x_leaf = reference::to_tensor(x, hidden_shape()).requires_grad_();
+  const at::Tensor loss_sum =
+      reference::head_loss(config_, weights, x_leaf, to_long(labels_, {rows_}));
+  std::vector<at::Tensor> inputs = weights;
+  inputs.push_back(x_leaf);
+  const auto expected = torch::autograd::grad({loss_sum / 64}, inputs);
+  EXPECT_NEAR(ours.loss_sum, loss_sum.item<double>(), 1e-6 * loss_sum.item<double>());
+  expect_close("dx", ours.dx, expected.back());
+  expect_gradients_close(block.unit(), ours.gradients, expected);
+}
+
+TEST_P(GradientsTest, WholeModelMatchesAutograd) {
+  Decoder decoder(config_, shape_);
+  const UnitBuffers params = random_params(config_, 21);
+  const PassResult ours =
+      run_pass(decoder, params,
+               {.tokens = tokens_.data(), .labels = labels_.data(), .loss_scale = 1.0f / 64});
+
+  std::vector<std::vector<at::Tensor>> weights;
+  std::vector<at::Tensor> inputs;
+  for (int64_t i = 0; i < decoder.num_blocks(); ++i) {
+    weights.push_back(reference::leaves(decoder.unit(i), params[static_cast<size_t>(i)]));
+    inputs.insert(inputs.end(), weights.back().begin(), weights.back().end());
+  }
+  at::Tensor x = reference::embedding(weights[0], to_long(tokens_, {shape_.batch, shape_.seq}));
+  for (size_t i = 1; i + 1 < weights.size(); ++i) {
+    x = reference::decoder_layer(config_, weights[i], x);
+  }
+  const at::Tensor loss_sum =
+      reference::head_loss(config_, weights.back(), x, to_long(labels_, {rows_}));
+  const auto expected = torch::autograd::grad({loss_sum / 64}, inputs);
+
+  EXPECT_NEAR(ours.loss_sum, loss_sum.item<double>(), 1e-6 * loss_sum.item<double>());
+  size_t first = 0;
+  for (int64_t i = 0; i < decoder.num_blocks(); ++i) {
+    const Unit& unit = decoder.unit(i);
+    expect_gradients_close(unit, ours.gradients[static_cast<size_t>(i)],
+                           std::span(expected).subspan(first, unit.tensors.size()));
+    first += unit.tensors.size();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, GradientsTest,
+                         testing::Values(odd_model(), wide_head_model(), single_token_model()),
+                         [](const auto& model) { return model.param.name; });
+
+}  // namespace
+}  // namespace lockstep::runtime

@@ -1,0 +1,35 @@
+// The decoder's blocks written with ATen operations for autograd, in float64: the truth for our
+// hand-written backward. Follows Transformers' modeling_llama.py.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "runtime/common/train_config.h"
+#include "runtime/model/block.h"
+
+namespace lockstep::runtime::reference {
+
+// The tensors of a unit as float64 leaves that require gradients.
+std::vector<at::Tensor> leaves(const Unit& unit, std::span<const float> flat);
+
+// `values` as a float64 tensor of `shape`.
+at::Tensor to_tensor(std::span<const float> values, at::IntArrayRef shape);
+
+at::Tensor embedding(const std::vector<at::Tensor>& weights, const at::Tensor& tokens);
+
+// x: [batch, seq, hidden].
+at::Tensor decoder_layer(const common::ModelConfig& config, const std::vector<at::Tensor>& weights,
+                         const at::Tensor& x);
+
+// Sum of the cross-entropy over labels that are not negative.
+//   x: [batch, seq, hidden]; labels: [batch * seq], int64.
+at::Tensor head_loss(const common::ModelConfig& config, const std::vector<at::Tensor>& weights,
+                     const at::Tensor& x, const at::Tensor& labels);
+
+// max|actual - expected| / max|expected|; max|actual| where all of `expected` is zero.
+double relative_error(std::span<const float> actual, const at::Tensor& expected);
+
+}  // namespace lockstep::runtime::reference

@@ -1,0 +1,135 @@
+// Small models, deterministic numbers and one forward and backward pass, for tests of the decoder.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <ostream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "runtime/common/train_config.h"
+#include "runtime/model/decoder.h"
+
+namespace lockstep::runtime {
+
+using UnitBuffers = std::vector<std::vector<float>>;  // one flat buffer per unit
+
+struct TestModel {
+  std::string name;
+  common::ModelConfig config;
+  BatchShape shape;
+};
+
+// What GoogleTest shows of a parameter.
+inline void PrintTo(const TestModel& model, std::ostream* out) {
+  *out << model.name;
+}
+
+// No size is a power of two, so that every tail of every kernel is met.
+inline TestModel odd_model() {
+  return {.name = "odd",
+          .config = {.model_type = "llama",
+                     .vocab_size = 61,
+                     .hidden_size = 48,
+                     .intermediate_size = 40,
+                     .num_hidden_layers = 3,
+                     .num_attention_heads = 6,
+                     .num_key_value_heads = 2,
+                     .head_dim = 8,
+                     .max_position_embeddings = 64},
+          .shape = {.batch = 2, .seq = 37}};
+}
+
+// Heads of 32 whose total size is not the hidden size; all query heads share one key head.
+inline TestModel wide_head_model() {
+  return {.name = "wide_head",
+          .config = {.model_type = "llama",
+                     .vocab_size = 256,
+                     .hidden_size = 64,
+                     .intermediate_size = 176,
+                     .num_hidden_layers = 2,
+                     .num_attention_heads = 4,
+                     .num_key_value_heads = 1,
+                     .head_dim = 32,
+                     .max_position_embeddings = 256,
+                     .rope_theta = 50000.0},
+          .shape = {.batch = 3, .seq = 130}};
+}
+
+// One token per sequence, as many key heads as query heads.
+inline TestModel single_token_model() {
+  return {.name = "single_token",
+          .config = {.model_type = "llama",
+                     .vocab_size = 17,
+                     .hidden_size = 24,
+                     .intermediate_size = 33,
+                     .num_hidden_layers = 1,
+                     .num_attention_heads = 2,
+                     .num_key_value_heads = 2,
+                     .head_dim = 12,
+                     .max_position_embeddings = 8},
+          .shape = {.batch = 5, .seq = 1}};
+}
+
+inline std::vector<float> random_floats(int64_t count, uint32_t seed, float deviation,
+                                        float mean = 0) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal(mean, deviation);
+  std::vector<float> values(static_cast<size_t>(count));
+  for (float& value : values) value = normal(generator);
+  return values;
+}
+
+inline std::vector<int32_t> random_tokens(int64_t count, int64_t vocab, uint32_t seed) {
+  std::mt19937 generator(seed);
+  std::vector<int32_t> tokens(static_cast<size_t>(count));
+  for (int32_t& token : tokens)
+    token = static_cast<int32_t>(generator() % static_cast<uint32_t>(vocab));
+  return tokens;
+}
+
+// Weights large enough that attention and SwiGLU leave their linear range; norms are not ones.
+inline std::vector<float> random_unit(const Unit& unit, uint32_t seed) {
+  std::vector<float> flat;
+  for (const UnitTensor& tensor : unit.tensors) {
+    const bool is_norm = tensor.init == Init::kOnes;
+    const std::vector<float> part =
+        random_floats(tensor.num_elems, ++seed, is_norm ? 0.3f : 0.2f, is_norm ? 1.0f : 0.0f);
+    flat.insert(flat.end(), part.begin(), part.end());
+  }
+  return flat;
+}
+
+inline UnitBuffers random_params(const common::ModelConfig& config, uint32_t seed) {
+  UnitBuffers params;
+  for (const Unit& unit : model_units(config)) {
+    params.push_back(random_unit(unit, seed));
+    seed += 100;
+  }
+  return params;
+}
+
+struct PassResult {
+  double loss_sum = 0;
+  UnitBuffers gradients;
+};
+
+// Forward and backward of one micro-batch; gradients are those of loss_sum * loss_scale.
+inline PassResult run_pass(Decoder& decoder, const UnitBuffers& params, MicroBatchIo io) {
+  PassResult result;
+  for (int64_t block = 0; block < decoder.num_blocks(); ++block) {
+    decoder.forward_block(block, params[static_cast<size_t>(block)].data(), io);
+    // Not a number: an element that backward does not write cannot pass as a gradient.
+    result.gradients.emplace_back(static_cast<size_t>(decoder.unit(block).num_elems),
+                                  std::nanf(""));
+  }
+  for (int64_t block = decoder.num_blocks() - 1; block >= 0; --block) {
+    const auto i = static_cast<size_t>(block);
+    decoder.backward_block(block, params[i].data(), io, result.gradients[i].data());
+  }
+  result.loss_sum = io.loss_sum;
+  return result;
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,119 @@
+#include "runtime/parallel/reduction_tree.h"
+
+#include <bit>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "runtime/parallel/shard_layout.h"
+
+namespace lockstep::runtime {
+namespace {
+
+std::string add(const std::string& left, const std::string& right) {
+  return "(" + left + "+" + right + ")";
+}
+
+// Note [The tree], literally.
+std::string tree_of(std::span<const std::string> leaves) {
+  if (leaves.size() == 1) return leaves[0];
+  const size_t left = std::bit_floor(leaves.size() - 1);
+  return add(tree_of(leaves.first(left)), tree_of(leaves.subspan(left)));
+}
+
+std::vector<std::string> names_of(const std::vector<int64_t>& micro_batches) {
+  std::vector<std::string> names;
+  for (const int64_t index : micro_batches) names.push_back(std::to_string(index));
+  return names;
+}
+
+// What a plan computes, as an expression: roots inside ranks, additions over them, exchanges.
+std::string evaluate(const ReductionPlan& plan) {
+  const auto ranks = static_cast<size_t>(plan.world_size);
+  std::vector<size_t> used(ranks);
+  std::vector<std::string> exchanges;
+  for (int64_t exchange = 0; exchange < plan.num_exchanges; ++exchange) {
+    std::vector<std::string> values(static_cast<size_t>(plan.num_rounds) * ranks);
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      const std::vector<std::string> names = names_of(plan.micro_batches[rank]);
+      const std::vector<int64_t>& roots = plan.root_leaves[rank];
+      for (size_t round = 0; round < roots.size(); ++round) {
+        const auto leaves = static_cast<size_t>(roots[round]);
+        values[round * ranks + rank] = tree_of(std::span(names).subspan(used[rank], leaves));
+        used[rank] += leaves;
+      }
+    }
+    for (const Addition& addition : plan.additions) {
+      std::string& target = values[static_cast<size_t>(addition.target)];
+      target = add(target, values[static_cast<size_t>(addition.source)]);
+    }
+    exchanges.push_back(values[0]);
+  }
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    EXPECT_EQ(used[rank], plan.micro_batches[rank].size());
+  }
+  return tree_of(exchanges);
+}
+
+TEST(ReductionTreeTest, EveryPlanComputesTheSameExpression) {
+  int plans = 0;
+  for (int64_t m = 1; m <= 64; ++m) {
+    std::vector<int64_t> all(static_cast<size_t>(m));
+    std::iota(all.begin(), all.end(), 0);
+    const std::string expected = tree_of(names_of(all));
+    for (int w = 1; w <= m; ++w) {
+      if (m % w != 0) continue;
+      for (const Assignment assignment : {Assignment::kContiguous, Assignment::kInterleaved}) {
+        if (assignment == Assignment::kInterleaved && !std::has_single_bit(unsigned(w))) continue;
+        EXPECT_EQ(evaluate(plan_reduction(m, w, assignment)), expected) << m << " over " << w;
+        ++plans;
+      }
+    }
+  }
+  EXPECT_GT(plans, 300);
+}
+
+TEST(ReductionTreeTest, OneRootPerRankWhenEachHasAPowerOfTwo) {
+  EXPECT_EQ(plan_reduction(32, 4, Assignment::kContiguous).num_rounds, 1);
+  EXPECT_EQ(plan_reduction(32, 4, Assignment::kInterleaved).num_rounds, 1);
+  EXPECT_GT(plan_reduction(12, 4, Assignment::kContiguous).num_rounds, 1);
+}
+
+TEST(ReductionTreeTest, AssignsMicroBatchesAsNamed) {
+  const auto contiguous = plan_reduction(8, 2, Assignment::kContiguous);
+  EXPECT_EQ(contiguous.micro_batches[1], (std::vector<int64_t>{4, 5, 6, 7}));
+  EXPECT_EQ(contiguous.num_exchanges, 1);
+  const auto interleaved = plan_reduction(8, 2, Assignment::kInterleaved);
+  EXPECT_EQ(interleaved.micro_batches[1], (std::vector<int64_t>{1, 3, 5, 7}));
+  EXPECT_EQ(interleaved.num_exchanges, 4);
+}
+
+TEST(ReductionTreeTest, RefusesWhatItCannotHonour) {
+  EXPECT_THROW(plan_reduction(8, 3, Assignment::kContiguous), std::invalid_argument);
+  EXPECT_THROW(plan_reduction(9, 3, Assignment::kInterleaved), std::invalid_argument);
+  EXPECT_THROW(plan_reduction(0, 1, Assignment::kContiguous), std::invalid_argument);
+}
+
+TEST(ShardLayoutTest, SlicesTileTheUnitOnChunkBoundaries) {
+  constexpr int64_t kChunk = 1024;
+  for (const int64_t elems : {0L, 1L, 1023L, 1024L, 1025L, 5000L, 100000L}) {
+    for (int ranks = 1; ranks <= 8; ++ranks) {
+      const UnitSlices layout = plan_unit(elems, ranks);
+      EXPECT_EQ(layout.slice_elems % kChunk, 0);
+      EXPECT_EQ(layout.padded_elems, layout.slice_elems * ranks);
+      int64_t end = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const ElemRange owned = layout.owned(rank);
+        EXPECT_EQ(owned.begin_elem, end);
+        EXPECT_LE(owned.num_elems(), layout.slice_elems);
+        end = owned.end_elem;
+      }
+      EXPECT_EQ(end, elems);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::runtime

@@ -1,0 +1,135 @@
+#include "runtime/train/telemetry.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "runtime/train/loss_svg.h"
+
+namespace lockstep::runtime {
+namespace {
+
+class TelemetryTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    output_ = testing::TempDir() + "lockstep-telemetry";
+    std::filesystem::remove_all(output_);
+    std::filesystem::create_directories(output_);
+  }
+  void TearDown() override { std::filesystem::remove_all(output_); }
+
+  static StepStats stats(int64_t step) {
+    return {.step = step,
+            .loss = 5.0 / 3.0 + static_cast<double>(step),
+            .gradient_norm = 0.1,
+            .learning_rate = 3e-4,
+            .step_tokens = 64,
+            .step_seconds = 0.5,
+            .busy_seconds = {0.25, 0.375},
+            .stop = false};
+  }
+
+  // Steps `first` to `last` of 25, as one attempt sees them.
+  void train(int64_t first, int64_t last, StatusBoard& board) const {
+    Telemetry telemetry({.log_every_steps = 10, .total_steps = 25}, common::Log(), board,
+                        std::move(MetricsFile::open(output_)).value());
+    for (int64_t step = first; step <= last; ++step) telemetry.step_done(stats(step));
+    EXPECT_TRUE(telemetry.sync());
+  }
+
+  std::string output_;
+};
+
+TEST_F(TelemetryTest, LogsTheSameStepsWhereverARestartBegins) {
+  StatusBoard board("tiny", 0, 0);
+  train(1, 12, board);
+  train(13, 25, board);
+  std::vector<int64_t> steps;
+  for (const LossPoint& point : read_losses(output_)) steps.push_back(point.step);
+  EXPECT_EQ(steps, (std::vector<int64_t>{1, 10, 20, 25}));
+}
+
+TEST_F(TelemetryTest, LossesKeepAllDigits) {
+  StatusBoard board("tiny", 0, 0);
+  train(1, 1, board);
+  ASSERT_EQ(read_losses(output_).size(), 1u);
+  EXPECT_EQ(read_losses(output_).front().loss, 5.0 / 3.0 + 1.0);
+  EXPECT_EQ(board.progress().loss, with_all_digits(5.0 / 3.0 + 1.0));
+}
+
+TEST_F(TelemetryTest, MetricsLineHasTheDocumentedFields) {
+  const std::string line = encode_metrics_line({.last = stats(3), .step_seconds = 0.5});
+  EXPECT_EQ(line,
+            "{\"step\": 3, \"loss\": 4.666666666666667, \"grad_norm\": 0.10000000000000001, "
+            "\"learning_rate\": 0.00029999999999999997, \"tokens\": 192, "
+            "\"tokens_per_second\": 128, \"step_seconds\": 0.5}");
+}
+
+TEST(StatusBoardTest, RankZeroTellsEveryHeartbeatAndTheSlowestRank) {
+  StatusBoard board("tiny", 2, 0);
+  EXPECT_EQ(board.progress().phase, "starting");
+  board.set_plan("zero3", 4, 10);
+  board.set_phase("training");
+  board.step_done({.step = 5,
+                   .loss = 2,
+                   .step_tokens = 64,
+                   .step_seconds = 0.5,
+                   .busy_seconds = {0.2, 0.4, 0.3}});
+  board.checkpoint_done(5, 0.1);
+  const common::JobProgress progress = board.progress();
+  EXPECT_EQ(progress.attempt, 2);
+  EXPECT_EQ(progress.strategy, "zero3");
+  EXPECT_EQ(progress.step, 5);
+  EXPECT_EQ(progress.total_steps, 10);
+  EXPECT_EQ(progress.tokens_per_second, 128);
+  EXPECT_EQ(progress.eta_seconds, 3);
+  EXPECT_EQ(progress.last_checkpoint_step, 5);
+  ASSERT_EQ(progress.ranks.size(), 3u);
+  EXPECT_EQ(progress.ranks[2].step, 5);
+  EXPECT_EQ(progress.slowest_rank, 1);
+}
+
+TEST(StatusBoardTest, OtherRanksTellOnlyOfThemselves) {
+  StatusBoard board("tiny", 0, 1);
+  board.step_done({.step = 1, .step_tokens = 1, .step_seconds = 1, .busy_seconds = {0.2, 0.4}});
+  EXPECT_TRUE(board.progress().ranks.empty());
+  EXPECT_FALSE(board.progress().slowest_rank);
+}
+
+TEST(StatusBoardTest, ServesItsThreePages) {
+  StatusBoard board("tiny", 0, 3);
+  board.step_done(
+      {.step = 1, .loss = 2.5, .step_tokens = 8, .step_seconds = 1, .busy_seconds = {1}});
+  const auto routes = board.routes();
+  EXPECT_EQ(routes.at("/healthz")().status, 200);
+  EXPECT_TRUE(common::decode_progress(routes.at("/status")().body));
+  const std::string metrics = routes.at("/metrics")().body;
+  for (const char* const series :
+       {"lockstep_step{rank=\"3\"} 1", "lockstep_loss{rank=\"3\"} 2.5",
+        "lockstep_tokens_total{rank=\"3\"} 8", "lockstep_step_seconds_count{rank=\"3\"} 1",
+        "lockstep_phase{phase=\"starting\",rank=\"3\"} 1", "lockstep_resident_bytes{rank=\"3\"}"}) {
+    EXPECT_NE(metrics.find(series), std::string::npos) << series << "\n" << metrics;
+  }
+}
+
+TEST(LossSvgTest, TicksAreRoundAndInside) {
+  EXPECT_EQ(round_ticks(0, 10, 5), (std::vector<double>{0, 2, 4, 6, 8, 10}));
+  EXPECT_EQ(round_ticks(1, 60, 8), (std::vector<double>{10, 20, 30, 40, 50, 60}));
+}
+
+TEST(LossSvgTest, DrawsOnePointAndManyAndNone) {
+  EXPECT_NE(draw_loss("t", {}).find("no steps yet"), std::string::npos);
+  EXPECT_NE(draw_loss("a<b", {{1, 2.5}}).find("a&lt;b"), std::string::npos);
+  std::vector<LossPoint> many;
+  for (int64_t step = 1; step <= 100000; ++step) {
+    many.push_back({step, 1.0 / static_cast<double>(step)});
+  }
+  const std::string svg = draw_loss("many", many);
+  EXPECT_LT(svg.size(), 50000u);
+  EXPECT_NE(svg.find("polyline"), std::string::npos);
+  EXPECT_EQ(svg.find("nan"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep::runtime

@@ -1,0 +1,47 @@
+#include "runtime/train/train_step.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/comm/single_collective.h"
+#include "runtime/train/exchange.h"
+
+namespace lockstep::runtime {
+namespace {
+
+TEST(ExchangeControlTest, PutsLossesIntoTheOrderOfTheirIndices) {
+  const auto collective = make_single_collective();
+  const StepControl control = exchange_control(*collective, std::vector<int64_t>{2, 0, 1},
+                                               std::vector<double>{2.5, 0.5, 1.5}, 0.25, false);
+  EXPECT_EQ(control.micro_losses, (std::vector<double>{0.5, 1.5, 2.5}));
+  EXPECT_EQ(control.busy_seconds, std::vector<double>{0.25});
+  EXPECT_FALSE(control.stop);
+}
+
+TEST(ExchangeControlTest, CarriesTheWishToStop) {
+  const auto collective = make_single_collective();
+  EXPECT_TRUE(
+      exchange_control(*collective, std::vector<int64_t>{0}, std::vector<double>{1}, 0, true).stop);
+}
+
+TEST(ExchangeTest, GathersTextsOfAnyLength) {
+  const auto collective = make_single_collective();
+  for (const std::string& text : {std::string(), std::string("a"), std::string(1000, 'x')}) {
+    EXPECT_EQ(gather_texts(*collective, text, "test"), std::vector<std::string>{text});
+  }
+}
+
+TEST(ExchangeTest, AFailureOfItsOwnIsThrownAsItIs) {
+  const auto collective = make_single_collective();
+  agree(*collective, std::nullopt, "nothing");
+  try {
+    agree(*collective, RunFailure{common::ExitCode::kOutputUnwritable, "disk full", "free space"},
+          "saving");
+    FAIL() << "did not throw";
+  } catch (const RunError& error) {
+    EXPECT_EQ(error.failure().code, common::ExitCode::kOutputUnwritable);
+    EXPECT_EQ(error.failure().hint, "free space");
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::runtime

@@ -1,0 +1,75 @@
+// Ranks of a job as real processes of lockstep-runtime, for tests.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+#include <sys/types.h>
+
+#include "runtime/common/exit_code.h"
+
+namespace lockstep::support {
+
+// A folder of its own below the system's temporary folder; removed by the destructor.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  std::string path(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+void write_text(const std::string& path, const std::string& text);
+// The file's bytes; empty if it cannot be read.
+std::string read_text(const std::string& path);
+// A TCP port of loopback that nobody listens on now.
+int free_port();
+
+struct GangOptions {
+  std::string runtime;  // path of lockstep-runtime
+  nlohmann::json job;   // {"name", "ranks", "train"}
+  std::string folder;   // for job file, logs and termination messages
+  std::string output;   // LOCKSTEP_OUTPUT
+  int num_ranks = 1;    // processes; WORLD_SIZE
+  int attempt = 0;
+  std::map<std::string, std::string> env;  // laid over the environment of every rank
+  std::map<int, std::map<std::string, std::string>> rank_env;  // laid over that, by rank
+};
+
+// All ranks of one attempt. The destructor kills and reaps what still runs.
+class Gang {
+ public:
+  explicit Gang(const GangOptions& options);
+  ~Gang();
+  Gang(const Gang&) = delete;
+  Gang& operator=(const Gang&) = delete;
+
+  void send(int rank, int signal_number);
+  // Waits for all ranks. Returns their exit codes; minus the signal's number for killed ranks.
+  std::vector<int> wait();
+  // Waits until `condition` holds; false if all ranks ended before.
+  bool wait_until(const std::function<bool()>& condition);
+
+  std::string log(int rank) const;
+  std::optional<common::TerminationMessage> last_words(int rank) const;
+
+ private:
+  std::string file(int rank, const std::string& kind) const;
+  void spawn(int rank, const std::map<std::string, std::string>& env);
+  bool reap_finished();
+
+  std::string prefix_;
+  std::vector<pid_t> pids_;  // 0 = reaped
+  std::vector<int> exit_codes_;
+};
+
+}  // namespace lockstep::support

@@ -1,10 +1,10 @@
 #include "operator/api/job_check.h"
 
 #include <algorithm>
-#include <regex>
 #include <set>
 
 #include "operator/api/job_fields.h"
+#include "runtime/common/schema.h"
 #include "runtime/common/suggest.h"
 #include "runtime/common/train_config.h"
 
@@ -85,7 +85,6 @@ void check_env(const json& env, Problems& problems) {
 }  // namespace
 
 Problems check_name(const std::string& name) {
-  static const std::regex pattern(kNamePattern);
   if (name.empty()) return {{.path = "metadata.name", .message = "is required"}};
   if (name.size() > static_cast<size_t>(kMaxNameLength)) {
     return {{.path = "metadata.name",
@@ -93,7 +92,7 @@ Problems check_name(const std::string& name) {
                         " characters, found " + std::to_string(name.size()),
              .hint = "names of pods are made of it"}};
   }
-  if (!std::regex_match(name, pattern)) {
+  if (!common::matches(name, kNamePattern)) {
     return {{.path = "metadata.name",
              .message = "must be lower-case letters, digits and '-', beginning with a letter, "
                         "found \"" +

@@ -58,7 +58,8 @@ int main(int argc, char** argv) {
   app.add_option("--runtime-image", options.settings.runtime_image, "image of jobs that name none")
       ->envname("LOCKSTEP_RUNTIME_IMAGE");
   app.add_option("--listen", options.listen_address, "address of /metrics, /healthz and /readyz");
-  app.add_option("--port", options.port, "port of /metrics, /healthz and /readyz; 0 = any");
+  app.add_option("--port", options.port, "port of /metrics, /healthz and /readyz; 0 = any")
+      ->check(CLI::Range(0, 65535));
   app.add_option("--workers", options.num_workers, "jobs reconciled at once")
       ->check(CLI::Range(1, 64));
   app.set_version_flag("--version", LOCKSTEP_VERSION);

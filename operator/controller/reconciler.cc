@@ -46,6 +46,14 @@ api::ProgressStatus progress_status(const common::JobProgress& progress,
   return status;
 }
 
+// True if the API server will go on refusing an action until somebody changes something, e.g. a
+// quota: the job says so.
+bool is_refused(const Result<void>& applied) {
+  if (applied || is_ending(applied.error())) return false;
+  return applied.error().code == common::ErrorCode::kPermissionDenied ||
+         applied.error().code == common::ErrorCode::kInvalidArgument;
+}
+
 }  // namespace
 
 Reconciler::Reconciler(kube::Client& client, ClusterView& view, ProgressPoller& progress,
@@ -60,7 +68,7 @@ Result<Outcome> Reconciler::reconcile(const kube::ObjectKey& key) {
   }
   if (!has_seen_own_writes(*job)) return Outcome::requeue(kStaleRetry);
   const plan::Observation seen = observe(*job);
-  const plan::Plan next = plan::plan(*job, seen, options_.settings, options_.now());
+  plan::Plan next = plan::plan(*job, seen, options_.settings, options_.now());
   ApplyOutcome applied = apply_in_order(client_, *job, next.actions);
   remember_created(key, applied.created_versions);
   if (!applied.taken_names.empty()) {
@@ -68,6 +76,7 @@ Result<Outcome> Reconciler::reconcile(const kube::ObjectKey& key) {
     view_.remember_taken(key, std::move(applied.taken_names));
     return Outcome::requeue(kTakenRetry);
   }
+  if (is_refused(applied.result)) next.status.message = applied.result.error().message;
   if (const Result<void> written = write_if_changed(*job, next.status); !written) {
     if (is_ending(written.error())) return Outcome::await_change();
     return written.error();

@@ -4,13 +4,11 @@
 #include <cstddef>
 #include <optional>
 
+#include "operator/api/job_fields.h"
 #include "operator/plan/names.h"
 
 namespace lockstep::plan {
 namespace {
-
-// Above any job that the schema accepts; keeps a damaged status from asking for absurd memory.
-constexpr int64_t kMaxGangSize = 100000;
 
 // A name of the current attempt that another owner has: first the Service, then the ConfigMap.
 std::string taken_child(const api::TrainingJob& job, const Observation& seen) {
@@ -33,7 +31,7 @@ std::string taken_child(const api::TrainingJob& job, const Observation& seen) {
 Gang gather(const api::TrainingJob& job, const Observation& seen) {
   Gang gang;
   gang.ranks.resize(
-      static_cast<std::size_t>(std::clamp<int64_t>(job.status.ranks.desired, 0, kMaxGangSize)));
+      static_cast<std::size_t>(std::clamp<int64_t>(job.status.ranks.desired, 0, api::kMaxRanks)));
   gang.newest_attempt = job.status.attempt;
   gang.finishes_by_exit_code = job.spec.command.empty();
   gang.taken_name = taken_child(job, seen);
@@ -42,7 +40,8 @@ Gang gather(const api::TrainingJob& job, const Observation& seen) {
     if (!identity) continue;
     const bool is_rank = identity->attempt == job.status.attempt && identity->rank < gang.size();
     if (pod.owner_uid != job.meta.uid) {
-      if (is_rank) gang.taken_name = pod.name;
+      const bool is_first = gang.taken_name.empty() || pod.name < gang.taken_name;
+      if (is_rank && is_first) gang.taken_name = pod.name;
       continue;
     }
     gang.newest_attempt = std::max(gang.newest_attempt, identity->attempt);

@@ -1,8 +1,8 @@
 #include "runtime/common/schema.h"
 
 #include <algorithm>
-#include <cmath>
-#include <regex>
+
+#include <regex.h>
 
 #include "runtime/common/suggest.h"
 
@@ -136,7 +136,7 @@ void check_string(const Field& field, const std::string& text, const std::string
                            .append(std::to_string(field.max_length))
                            .append(" characters, found ")
                            .append(std::to_string(length)));
-  } else if (!field.pattern.empty() && !std::regex_search(text, std::regex(field.pattern))) {
+  } else if (!field.pattern.empty() && !matches(text, field.pattern)) {
     check.report(
         path, std::string("must be ")
                   .append(field.pattern_hint.empty() ? "as " + field.pattern : field.pattern_hint)
@@ -253,10 +253,9 @@ json walk_map(const Field& field, const json& map, const std::string& path, Chec
 }
 
 json walk_quantity(const json& value, const std::string& path, Check& check) {
-  static const std::regex quantity(kQuantityPattern);
   if (value.is_string()) {
     const std::string text = value.get<std::string>();
-    if (text.size() > kMaxQuantityLength || !std::regex_match(text, quantity)) {
+    if (text.size() > kMaxQuantityLength || !matches(text, kQuantityPattern)) {
       check.report(path, std::string("must be ")
                              .append(type_words(FieldType::kQuantity))
                              .append(", found ")
@@ -324,6 +323,15 @@ Problem unknown_key(const Field& object, const std::string& key, const std::stri
     hint.append("did you mean \"").append(*near).append("\"? ");
   }
   return {.path = path, .message = "unknown field", .hint = hint + "known fields: " + join(known)};
+}
+
+bool matches(const std::string& text, const std::string& pattern) {
+  if (text.find('\0') != std::string::npos) return false;  // regexec() would stop there
+  regex_t compiled;
+  if (regcomp(&compiled, pattern.c_str(), REG_EXTENDED | REG_NOSUB) != 0) return false;
+  const bool found = regexec(&compiled, text.c_str(), 0, nullptr, 0) == 0;
+  regfree(&compiled);
+  return found;
 }
 
 const Field* find_child(const Field& object, const std::string& name) {

@@ -48,7 +48,7 @@ struct Field {
   bool exclusive_minimum = false, exclusive_maximum = false;
   std::vector<nlohmann::json> choices{};
   std::vector<std::string> planned{};        // choices or keys that are known, but not honoured yet
-  std::string pattern{};                     // ECMAScript and RE2 alike; whole string if anchored
+  std::string pattern{};                     // a subset that POSIX ERE and RE2 read alike
   std::string pattern_hint{};                // what `pattern` wants, in words
   int64_t min_length = 0, max_length = 256;  // characters of a string
   int64_t min_items = 0, max_items = 64;     // items of a list, keys of a map
@@ -72,6 +72,10 @@ Checked check_and_default(const Field& field, const nlohmann::json& value, const
 
 // What is wrong with `key`, which `object` has not: unknown or not supported yet, and what to do.
 Problem unknown_key(const Field& object, const std::string& key, const std::string& path);
+
+// True if `pattern` (POSIX extended) is found in `text`. POSIX, because std::regex recurses once
+// per character.
+bool matches(const std::string& text, const std::string& pattern);
 
 // The child named `name`, or null.
 const Field* find_child(const Field& object, const std::string& name);

@@ -77,7 +77,6 @@ Result<WorkerEnv> read_worker_env(const Lookup& lookup) {
   ASSIGN_OR_RETURN(env.metrics_port,
                    read_int(lookup, {"LOCKSTEP_METRICS_PORT", 0, kMaxPort, 9400}));
   env.listen_address = lookup("LOCKSTEP_LISTEN_ADDRESS").value_or("0.0.0.0");
-  env.metrics_address = lookup("LOCKSTEP_METRICS_ADDRESS").value_or("0.0.0.0");
   env.termination_path = lookup("LOCKSTEP_TERMINATION_MESSAGE").value_or("/dev/termination-log");
   return env;
 }

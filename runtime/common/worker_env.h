@@ -28,8 +28,7 @@ struct WorkerEnv {
   int attempt = 0;                             // LOCKSTEP_ATTEMPT
   std::string output;                          // LOCKSTEP_OUTPUT
   OutputMode output_mode = OutputMode::kAuto;  // LOCKSTEP_OUTPUT_MODE
-  std::string metrics_address;  // LOCKSTEP_METRICS_ADDRESS to listen on, default 0.0.0.0
-  int metrics_port = 9400;      // LOCKSTEP_METRICS_PORT; 0 = any free port
+  int metrics_port = 9400;                     // LOCKSTEP_METRICS_PORT; 0 = any free port
   // LOCKSTEP_LISTEN_ADDRESS: where this rank's servers (HTTP, rendezvous) listen; all addresses
   // unless set. A laptop's ranks listen on loopback only.
   std::string listen_address = "0.0.0.0";

@@ -30,6 +30,8 @@ class Parallelism {
 
   // Ends the step's last backward: waits for all reductions. After it the gradients of shards() and
   // owned() are final: the sum over all micro-batches in the fixed tree's order.
+  // Every unsharded unit must have been resharded. Throws std::logic_error if a gradient is
+  // missing.
   virtual void finish_backward() = 0;
 
   // What this rank's optimizer runs over, and what must be filled before the first unshard(): whole

@@ -15,14 +15,13 @@
 #include "runtime/train/termination.h"
 #include "runtime/train/trainer.h"
 
+namespace lockstep::runtime {
 namespace {
 
-using namespace lockstep::runtime;
-using lockstep::common::Error;
-using lockstep::common::ErrorCode;
-using lockstep::common::ExitCode;
-using lockstep::common::HttpServer;
-using lockstep::common::Log;
+using common::ErrorCode;
+using common::ExitCode;
+using common::HttpServer;
+using common::Log;
 
 constexpr char kVersion[] = "lockstep-runtime 0.1.0";
 
@@ -35,7 +34,7 @@ constexpr char kVersion[] = "lockstep-runtime 0.1.0";
 
 std::unique_ptr<HttpServer> serve_status(const RankState& s, StatusBoard& board) {
   auto server = HttpServer::start(
-      {.address = s.env.metrics_address, .port = s.env.metrics_port, .routes = board.routes()});
+      {.address = s.env.listen_address, .port = s.env.metrics_port, .routes = board.routes()});
   const bool taken = !server && server.error().code == ErrorCode::kAlreadyExists;
   std::unique_ptr<HttpServer> serving =
       value_or_raise(std::move(server), taken ? ExitCode::kPortInUse : ExitCode::kInvalidConfig);
@@ -43,23 +42,19 @@ std::unique_ptr<HttpServer> serve_status(const RankState& s, StatusBoard& board)
   return serving;
 }
 
-// The step of the last words: asked while the training thread may be at work.
-int64_t last_step(const std::unique_ptr<StatusBoard>& board) {
-  return board ? board->progress().step : 0;
-}
-
-void run_rank() {
+[[noreturn]] void run_rank() {
   // What outlives the try block is never destroyed (see exit_with).
   RankState s;
   std::unique_ptr<StatusBoard> board;
   std::unique_ptr<HttpServer> server;
   const std::unique_ptr<Disk> disk = real_disk();
   StopSignal stop([&] {
-    report_failure(s.env, s.log, last_step(board), preempted(last_step(board), false));
+    const int64_t step = board->progress().step;  // the training thread may be at work on s
+    report_failure(s.env, s.log, step, preempted(step, false));
     exit_with(ExitCode::kPreempted);
   });
   try {
-    s.env = value_or_raise(lockstep::common::read_worker_env([](const std::string& name) {
+    s.env = value_or_raise(common::read_worker_env([](const std::string& name) {
                              const char* const value = std::getenv(name.c_str());
                              return value ? std::optional<std::string>(value) : std::nullopt;
                            }),
@@ -68,6 +63,7 @@ void run_rank() {
     load_job(s);
     s.log = Log({{"job", s.job.name}, {"rank", s.env.rank}, {"attempt", s.env.attempt}});
     board = std::make_unique<StatusBoard>(s.job.name, s.env.attempt, s.env.rank);
+    stop.release();  // there is nothing to save before the first step
     const OutputVerdict output = prepare_folder(s, *disk);
     server = serve_status(s, *board);
     const ExitCode code = run_job(s, output, *disk, *board, stop);
@@ -94,9 +90,7 @@ int run_generate(const GenerateOptions& options) {
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_program(int argc, char** argv) {
   CLI::App app(
       "Lockstep's training runtime. Without a verb: one rank of a job, described by the\n"
       "environment that `lockstep run` and the operator set (RANK, WORLD_SIZE, MASTER_ADDR,\n"
@@ -118,4 +112,17 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   if (generate_verb->parsed()) return run_generate(options);
   run_rank();
+}
+
+}  // namespace
+}  // namespace lockstep::runtime
+
+int main(int argc, char** argv) {
+  try {
+    return lockstep::runtime::run_program(argc, argv);
+  } catch (...) {
+    // Only what reading the command line may throw comes here: a rank reports and exits by itself.
+    std::fputs("lockstep-runtime: cannot read the command line\n", stderr);
+    return static_cast<int>(lockstep::common::ExitCode::kInternal);
+  }
 }

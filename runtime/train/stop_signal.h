@@ -13,6 +13,7 @@ namespace lockstep::runtime {
 class StopSignal {
  public:
   // `exit_now` ends the process; it is called when SIGTERM comes while there is nothing to save.
+  // Starts as after hold(): release() when what `exit_now` needs is there.
   explicit StopSignal(std::function<void()> exit_now);
   ~StopSignal();
   StopSignal(const StopSignal&) = delete;
@@ -30,7 +31,7 @@ class StopSignal {
 
   const std::function<void()> exit_now_;
   mutable std::mutex mutex_;
-  bool held_ = false;     // guarded by mutex_
+  bool held_ = true;      // guarded by mutex_
   bool wished_ = false;   // guarded by mutex_
   bool closing_ = false;  // guarded by mutex_
   std::thread receiver_;

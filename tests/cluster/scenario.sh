@@ -28,6 +28,20 @@ await() { # seconds what command...
   wait_for "$@" || fail "no $2 after $1 s"
 }
 
+# Waits for a job's end; a job that failed fails the scenario at once.
+await_success() { # job
+  local i conditions
+  for ((i = 0; i < 3000; i++)); do
+    conditions=$(kubectl get trainingjob "$1" -o 'jsonpath={range .status.conditions[*]}{.type}={.status} {end}')
+    case " $conditions" in
+      *" Succeeded=True "*) echo "ok: $1 succeeded"; return 0 ;;
+      *" Failed=True "*) fail "$1 failed" ;;
+    esac
+    sleep 0.2
+  done
+  fail "$1 did not end"
+}
+
 start_operator() {
   start "operator-$scenario" "$LOCKSTEP_BIN/lockstep-operator" --kubeconfig "$work/operator.kubeconfig" --namespace "$scenario" \
     --listen 127.0.0.1 --port 0 --runtime-image example.invalid/runtime:test
@@ -37,6 +51,7 @@ start_operator() {
 grant_operator() {
   sed "s/{{ .Release.Name }}/$scenario/" "$LOCKSTEP_SOURCE/helm/lockstep/templates/clusterrole.yaml" | kubectl apply -f - >/dev/null
   kubectl create serviceaccount operator >/dev/null
+  "$BIN/kubectl" delete clusterrolebinding "$scenario-operator" --ignore-not-found >/dev/null
   kubectl create clusterrolebinding "$scenario-operator" --clusterrole "$scenario-operator" --serviceaccount "$scenario:operator" >/dev/null
   cat >"$work/operator.kubeconfig" <<K
 apiVersion: v1
@@ -76,12 +91,13 @@ losses() { sed -E 's/"(tokens_per_second|step_seconds)":[^,}]*,?//g' "$1/metrics
 
 cleanup() {
   local rc=$?
-  stop "operator-$scenario" KILL
+  stop "operator-$scenario" KILL 2>/dev/null
   kubectl delete trainingjobs --all --wait=false --ignore-not-found >/dev/null 2>&1 || :
   "$BIN/kubectl" delete namespace "$scenario" --wait=false --ignore-not-found >/dev/null 2>&1 || :
   exit $rc
 }
 trap cleanup EXIT
+"$BIN/kubectl" delete namespace "$scenario" --ignore-not-found >/dev/null  # of an interrupted run
 "$BIN/kubectl" create namespace "$scenario" >/dev/null
 grant_operator
 start_operator

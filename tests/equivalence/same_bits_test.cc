@@ -119,6 +119,19 @@ TEST_F(SameBitsTest, AfterTheNewestCheckpointWasTruncated) {
   expect_same("torn", "reference");
 }
 
+TEST_F(SameBitsTest, SigtermBeforeTheFirstStepEndsAtOnceAndSigintIsIgnored) {
+  GangOptions alone = options({.ranks = 1}, "waiting");
+  alone.job["ranks"] = 2;
+  alone.env["WORLD_SIZE"] = "2";  // rank 1 never comes: rank 0 waits for it
+  Gang gang(alone);
+  ASSERT_TRUE(gang.wait_until([&] { return gang.log(0).find("serving") != std::string::npos; }));
+  gang.send(0, SIGINT);
+  gang.send(0, SIGTERM);
+  EXPECT_EQ(gang.wait(), std::vector<int>{85}) << gang.log(0);
+  ASSERT_TRUE(gang.last_words(0));
+  EXPECT_EQ(gang.last_words(0)->reason, "Preempted");
+}
+
 TEST_F(SameBitsTest, ARestartOfAFinishedRunSucceedsAndTouchesNothing) {
   train({.ranks = 2}, "done");
   const auto written = std::filesystem::last_write_time(folder_.path("done") + "/metrics.jsonl");

@@ -86,7 +86,7 @@ Gang::Gang(const GangOptions& options)
         {"LOCKSTEP_JOB", job_path},
         {"LOCKSTEP_ATTEMPT", std::to_string(options.attempt)},
         {"LOCKSTEP_OUTPUT", options.output},
-        {"LOCKSTEP_METRICS_ADDRESS", "127.0.0.1"},
+        {"LOCKSTEP_LISTEN_ADDRESS", "127.0.0.1"},
         {"LOCKSTEP_METRICS_PORT", "0"},
         {"LOCKSTEP_TERMINATION_MESSAGE", file(rank, "termination")}};
     for (const auto& [name, value] : options.env) env[name] = value;

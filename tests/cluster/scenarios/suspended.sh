@@ -2,14 +2,15 @@
 # A suspended job saves a checkpoint and frees its pods; resumed on another number of ranks it ends with the same bits.
 . "$LOCKSTEP_SOURCE/tests/cluster/scenario.sh"
 small_job whole 4 200 zero3 | kubectl apply -f -
-kubectl wait --for=condition=Succeeded tjob/whole --timeout=600s
+await_success whole
 small_job halved 4 200 zero3 | kubectl apply -f -
 await 120 "checkpoint" test -e "$(output_of halved)/checkpoints/step-40/manifest.json"
 kubectl patch tjob halved --type merge -p '{"spec":{"suspend":true}}'
 kubectl wait --for=condition=Suspended tjob/halved --timeout=180s
-expect_equal "pods while suspended" "$(kubectl get pods -l lockstep.dev/job-name=halved -o name | wc -l)" 0
+no_pods() { [ -z "$(kubectl get pods -l lockstep.dev/job-name=halved -o name)" ]; }
+await 60 "pods gone while suspended" no_pods
 kubectl patch tjob halved --type merge -p '{"spec":{"suspend":false,"ranks":2}}'
-kubectl wait --for=condition=Succeeded tjob/halved --timeout=600s
+await_success halved
 expect_equal "restarts" "$(status halved restarts)" 0
 cmp "$(output_of whole)/model/model.safetensors" "$(output_of halved)/model/model.safetensors" || fail "model differs"
 [ "$(losses "$(output_of whole)")" = "$(losses "$(output_of halved)")" ] || fail "losses differ"

@@ -119,7 +119,7 @@ TEST(ManifestTest, EveryMistakeIsNamedWithItsLine) {
       {"spec:", "sepc: {}\nspec:", "f:4: sepc: unknown field"},
       {"kind: TrainingJob", "kind: TrainingJobs",
        "f: no TrainingJob in this file, found TrainingJobs"},
-      {"data: {", "data: [", "f:14: line 14, column"},
+      {"    data: {", "    data: [", "f:14: line 14, column"},
   };
   for (const Case& c : table) {
     const Manifest manifest = parse(replaced(kManifest, c.from, c.to));

@@ -93,34 +93,31 @@ class FakeApiServer final : public kube::Client {
     std::size_t position = 0;  // in history_
   };
 
+  // Those of the following that do not lock are called under mutex_.
   Answer write(const std::string& what, const std::function<Answer()>& commit);
-  Answer insert(const std::string& plural, nlohmann::json object) REQUIRES(mutex_);
-  nlohmann::json& store(const std::string& type, const std::string& plural, nlohmann::json object)
-      REQUIRES(mutex_);
-  void drop(const std::string& plural, const kube::ObjectKey& key) REQUIRES(mutex_);
-  Answer delete_locked(const kube::ResourcePath& path, const kube::DeleteOptions& options)
-      REQUIRES(mutex_);
-  Answer replace_status(const kube::ResourcePath& path, const nlohmann::json& body)
-      REQUIRES(mutex_);
-  void tell(const std::string& type, const std::string& plural, const nlohmann::json& object)
-      REQUIRES(mutex_);
-  bool is_delivered() const REQUIRES(mutex_);
+  Answer insert(const std::string& plural, nlohmann::json object);
+  nlohmann::json& store(const std::string& type, const std::string& plural, nlohmann::json object);
+  void drop(const std::string& plural, const kube::ObjectKey& key);
+  Answer delete_locked(const kube::ResourcePath& path, const kube::DeleteOptions& options);
+  Answer replace_status(const kube::ResourcePath& path, const nlohmann::json& body);
+  void tell(const std::string& type, const std::string& plural, const nlohmann::json& object);
+  bool is_delivered() const;
 
-  mutable kube::Mutex mutex_;
+  mutable kube::Mutex mutex_;  // guards all below
   std::condition_variable_any changed_;
-  std::map<std::string, std::map<kube::ObjectKey, nlohmann::json>> objects_ GUARDED_BY(mutex_);
-  std::vector<Event> history_ GUARDED_BY(mutex_);
-  std::map<int, Stream> streams_ GUARDED_BY(mutex_);
-  std::set<std::string> held_ GUARDED_BY(mutex_);
-  std::vector<std::string> writes_ GUARDED_BY(mutex_);
-  int64_t version_ GUARDED_BY(mutex_) = 100;
-  int next_id_ GUARDED_BY(mutex_) = 1;
-  int num_calls_ GUARDED_BY(mutex_) = 0;
-  int num_writes_ GUARDED_BY(mutex_) = 0;
-  CrashPoint crash_ GUARDED_BY(mutex_);
-  bool has_crashed_ GUARDED_BY(mutex_) = false;
-  OnWrite on_write_ GUARDED_BY(mutex_);
-  std::function<void(const std::string&)> on_commit_ GUARDED_BY(mutex_);
+  std::map<std::string, std::map<kube::ObjectKey, nlohmann::json>> objects_;
+  std::vector<Event> history_;
+  std::map<int, Stream> streams_;
+  std::set<std::string> held_;
+  std::vector<std::string> writes_;
+  int64_t version_ = 100;
+  int next_id_ = 1;
+  int num_calls_ = 0;
+  int num_writes_ = 0;
+  CrashPoint crash_;
+  bool has_crashed_ = false;
+  OnWrite on_write_;
+  std::function<void(const std::string&)> on_commit_;
 };
 
 // A refusal as the API server gives it.

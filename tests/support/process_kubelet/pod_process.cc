@@ -33,8 +33,9 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
     if (chdir(command.working_dir.c_str()) != 0) {
       throw std::system_error(errno, std::generic_category(), "chdir " + command.working_dir);
     }
-    execvpe(command.argv[0].c_str(), pointers(command.argv).data(),
-            pointers(command.environment).data());
+    const std::vector<char*> environment = pointers(command.environment);
+    environ = const_cast<char**>(environment.data());  // execvp looks in the pod's PATH, not in ours
+    execvp(command.argv[0].c_str(), pointers(command.argv).data());
     throw std::system_error(errno, std::generic_category(), "exec " + command.argv[0]);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "process-kubelet: %s\n", error.what());

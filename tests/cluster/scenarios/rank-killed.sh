@@ -2,11 +2,11 @@
 # A rank killed in mid-run costs one attempt, names the rank, and changes no bit of the result.
 . "$LOCKSTEP_SOURCE/tests/cluster/scenario.sh"
 small_job undisturbed 2 200 zero3 | kubectl apply -f -
-kubectl wait --for=condition=Succeeded tjob/undisturbed --timeout=600s
+await_success undisturbed
 small_job disturbed 2 200 zero3 | kubectl apply -f -
 await 120 "checkpoint" test -e "$(output_of disturbed)/checkpoints/step-40/manifest.json"
 kill -KILL "$(pod_pid disturbed-0-1)"
-kubectl wait --for=condition=Succeeded tjob/disturbed --timeout=600s
+await_success disturbed
 expect_equal "attempt" "$(status disturbed attempt)" 1
 expect_equal "restarts" "$(status disturbed restarts)" 1
 expect_equal "first failing rank" "$(status disturbed firstFailure.rank)" 1

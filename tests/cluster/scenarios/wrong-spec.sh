@@ -15,8 +15,10 @@ refused "both train and command" 'train.*command|command.*train' 's/^  ranks: 2/
 refused "neither train nor command" 'train' '/^  train:/,$d'
 refused "name too long" 'name' "s/name: wrong/name: $(printf 'a%.0s' {1..46})/"
 
-# The schema cannot divide heads; the operator can.
-small_job heads 2 10 ddp | sed 's/num_attention_heads: 4/num_attention_heads: 5/' | kubectl create -f - >/dev/null
-kubectl wait --for=condition=Accepted=False tjob/heads --timeout=60s
-expect_match "message" "$(kubectl get tjob heads -o 'jsonpath={.status.conditions[?(@.type=="Accepted")].message}')" 'spec\.train\.model\.config\.'
+refused "indivisible heads" 'num_attention_heads must be divisible' 's/num_attention_heads: 4/num_attention_heads: 5/'
+
+# What the schema cannot say, the operator does: LOCKSTEP_ names in env are its own.
+small_job reserved 2 10 ddp | sed 's/^  ranks: 2/  ranks: 2\n  env: [{name: RANK, value: "7"}]/' | kubectl create -f - >/dev/null
+kubectl wait --for=condition=Accepted=False tjob/reserved --timeout=60s
+expect_match "message" "$(kubectl get tjob reserved -o 'jsonpath={.status.conditions[?(@.type=="Accepted")].message}')" 'spec\.env'
 expect_equal "pods" "$(kubectl get pods -o name | wc -l)" 0

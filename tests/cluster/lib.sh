@@ -39,9 +39,10 @@ stop() { # name [signal]: only the process recorded here
 }
 
 wait_for() { # seconds what command...
-  local limit=$1 what=$2 i
+  local deadline=$((SECONDS + $1)) what=$2 limit=$1
   shift 2
-  for ((i = 0; i < limit * 10; i++)); do "$@" >/dev/null 2>&1 && return 0; sleep 0.1; done
-  echo "cluster: no $what after $limit s; logs are in $LOG" >&2
-  return 1
+  until "$@" >/dev/null 2>&1; do
+    [ $SECONDS -lt $deadline ] || { echo "cluster: no $what after $limit s; logs are in $LOG" >&2; return 1; }
+    sleep 0.1
+  done
 }

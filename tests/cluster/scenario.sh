@@ -4,7 +4,7 @@ set -euo pipefail
 . "$LOCKSTEP_SOURCE/tests/cluster/lib.sh"
 scenario=$(basename "$0" .sh)
 work=$CLUSTER_STATE/scenarios/$scenario
-rm -rf "$work" && mkdir -p "$work" "$PIDS"
+rm -rf "$work" "$CLUSTER_STATE/node/volumes/$scenario" && mkdir -p "$work" "$PIDS"
 kubectl() { "$BIN/kubectl" --namespace "$scenario" "$@"; }
 
 fail() {
@@ -12,7 +12,7 @@ fail() {
   kubectl get trainingjobs,pods -o wide >&2 || :
   kubectl get trainingjobs -o yaml >&2 || :
   tail -n 40 "$LOG/operator-$scenario.log" >&2 || :
-  tail -n 20 "$CLUSTER_STATE"/node/pods/*/log >&2 || :
+  ls -t "$CLUSTER_STATE"/node/pods/*/log | head -n 4 | xargs -r tail -n 8 >&2 || :
   exit 1
 }
 expect_equal() { # what found expected

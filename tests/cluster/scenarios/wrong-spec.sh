@@ -17,8 +17,14 @@ refused "name too long" 'name' "s/name: wrong/name: $(printf 'a%.0s' {1..46})/"
 
 refused "indivisible heads" 'num_attention_heads must be divisible' 's/num_attention_heads: 4/num_attention_heads: 5/'
 
-# What the schema cannot say, the operator does: LOCKSTEP_ names in env are its own.
-small_job reserved 2 10 ddp | sed 's/^  ranks: 2/  ranks: 2\n  env: [{name: RANK, value: "7"}]/' | kubectl create -f - >/dev/null
-kubectl wait --for=condition=Accepted=False tjob/reserved --timeout=60s
-expect_match "message" "$(kubectl get tjob reserved -o 'jsonpath={.status.conditions[?(@.type=="Accepted")].message}')" 'spec\.env'
+refused "a variable of our own" 'spec\.env' 's/^  ranks: 2/  ranks: 2\n  env: [{name: RANK, value: "7"}]/'
+
+# A cluster whose CRD lacks the newer rules: the operator refuses what the schema lets through.
+kubectl patch crd trainingjobs.lockstep.dev --type json \
+  -p '[{"op": "remove", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/x-kubernetes-validations"}]' >/dev/null
+accepts_indivisible() { small_job indivisible 3 10 ddp | kubectl create -f - >/dev/null; }
+await 30 "CRD without rules" accepts_indivisible
+"$BIN/kubectl" apply -f "$LOCKSTEP_SOURCE/crds/" >/dev/null
+kubectl wait --for=condition=Accepted=False tjob/indivisible --timeout=60s
+expect_match "message" "$(kubectl get tjob indivisible -o 'jsonpath={.status.conditions[?(@.type=="Accepted")].message}')" 'spec\.train\.batch\.globalBatchSize'
 expect_equal "pods" "$(kubectl get pods -o name | wc -l)" 0

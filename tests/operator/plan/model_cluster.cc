@@ -146,4 +146,12 @@ void ModelCluster::remove_deleting_pods() {
   std::erase_if(seen.pods, [](const PodView& pod) { return pod.deleting; });
 }
 
+ModelCluster running_cluster(api::TrainingJob job) {
+  ModelCluster cluster(std::move(job));
+  cluster.settle();
+  cluster.run_all();
+  cluster.settle();
+  return cluster;
+}
+
 }  // namespace lockstep::plan

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "operator/api/training_job.h"
 #include "operator/plan/plan.h"
@@ -51,5 +52,8 @@ class ModelCluster {
   void apply(const Action& action);
   int next_uid_ = 1;
 };
+
+// A cluster in which all ranks of the job's first attempt run, and the status says so.
+ModelCluster running_cluster(api::TrainingJob job);
 
 }  // namespace lockstep::plan

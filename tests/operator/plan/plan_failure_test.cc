@@ -20,16 +20,8 @@ constexpr int kPreempted = static_cast<int>(common::ExitCode::kPreempted);
 constexpr int kInternal = static_cast<int>(common::ExitCode::kInternal);
 constexpr int kInputNotFound = static_cast<int>(common::ExitCode::kInputNotFound);
 
-ModelCluster running(api::TrainingJob job) {
-  ModelCluster cluster(std::move(job));
-  cluster.settle();
-  cluster.run_all();
-  cluster.settle();
-  return cluster;
-}
-
 TEST(PlanFailureTest, FailureRaisesTheAttemptFirstAndThenReplacesTheWholeGang) {
-  ModelCluster cluster = running(training_job(4));
+  ModelCluster cluster = running_cluster(training_job(4));
   cluster.end(2, kInternal);
   const Plan raised = cluster.decide();
   EXPECT_TRUE(raised.actions.empty());
@@ -66,7 +58,7 @@ TEST(PlanFailureTest, FailureRaisesTheAttemptFirstAndThenReplacesTheWholeGang) {
 }
 
 TEST(PlanFailureTest, ConfigMapOfAnOldAttemptGoesWithItsLastPod) {
-  ModelCluster cluster = running(training_job(2));
+  ModelCluster cluster = running_cluster(training_job(2));
   cluster.end(0, kInternal);
   cluster.settle();
   EXPECT_EQ(cluster.seen.config_maps.size(), 1u);
@@ -81,7 +73,7 @@ TEST(PlanFailureTest, ConfigMapOfAnOldAttemptGoesWithItsLastPod) {
 TEST(PlanFailureTest, SpentBudgetFailsTheJobWithTheFirstFailure) {
   api::TrainingJob job = training_job(2);
   job.spec.failure_policy.max_restarts = 2;
-  ModelCluster cluster = running(job);
+  ModelCluster cluster = running_cluster(job);
   for (int round = 0; round < 2; ++round) {
     cluster.end(1, kInternal);
     cluster.settle();
@@ -102,7 +94,7 @@ TEST(PlanFailureTest, SpentBudgetFailsTheJobWithTheFirstFailure) {
 }
 
 TEST(PlanFailureTest, ErrorThatWouldComeAgainFailsAtOnceAndSaysWhatToDo) {
-  ModelCluster cluster = running(training_job(2));
+  ModelCluster cluster = running_cluster(training_job(2));
   cluster.end(1, kInputNotFound,
               common::encode({.rank = 1,
                               .reason = "InputNotFound",
@@ -118,7 +110,7 @@ TEST(PlanFailureTest, ErrorThatWouldComeAgainFailsAtOnceAndSaysWhatToDo) {
 }
 
 TEST(PlanFailureTest, PeerLossWaitsForItsCause) {
-  ModelCluster cluster = running(training_job(4));
+  ModelCluster cluster = running_cluster(training_job(4));
   cluster.end(0, kPeerLost);
   Plan next = cluster.decide();
   EXPECT_EQ(next.status.attempt, 0);
@@ -133,7 +125,7 @@ TEST(PlanFailureTest, PeerLossWaitsForItsCause) {
 }
 
 TEST(PlanFailureTest, PeerLossWithoutACauseIsActedOnInTheEnd) {
-  ModelCluster cluster = running(training_job(4));
+  ModelCluster cluster = running_cluster(training_job(4));
   cluster.end(0, kPeerLost);
   cluster.settle();
   EXPECT_LE(cluster.decide().requeue_after, seconds(10));
@@ -143,7 +135,7 @@ TEST(PlanFailureTest, PeerLossWithoutACauseIsActedOnInTheEnd) {
 }
 
 TEST(PlanFailureTest, PreemptedGangMaySaveItsCheckpointAndRestartsFree) {
-  ModelCluster cluster = running(training_job(2));
+  ModelCluster cluster = running_cluster(training_job(2));
   cluster.pod(1).deleting = true;  // a drain: both ranks save the same step
   cluster.pod(1).deletion_deadline = cluster.now + seconds(135);
   cluster.settle();
@@ -160,7 +152,7 @@ TEST(PlanFailureTest, PreemptedGangMaySaveItsCheckpointAndRestartsFree) {
 }
 
 TEST(PlanFailureTest, RankThatVanishesFromARunningGangRestartsItFree) {
-  ModelCluster cluster = running(training_job(2));
+  ModelCluster cluster = running_cluster(training_job(2));
   cluster.remove_pod("demo-0-1");
   const Plan next = cluster.decide();
   EXPECT_TRUE(next.actions.empty());
@@ -183,7 +175,7 @@ TEST(PlanFailureTest, RankThatVanishesBeforeTheGangHadNodesIsCreatedAgain) {
 }
 
 TEST(PlanFailureTest, PodThatNeverEndsAfterItsDeletionCountsAsANodeLoss) {
-  ModelCluster cluster = running(training_job(2));
+  ModelCluster cluster = running_cluster(training_job(2));
   cluster.pod(1).deleting = true;
   cluster.pod(1).deletion_deadline = cluster.now + seconds(135);
   cluster.settle();
@@ -198,7 +190,7 @@ TEST(PlanFailureTest, PodThatNeverEndsAfterItsDeletionCountsAsANodeLoss) {
 }
 
 TEST(PlanFailureTest, EvictedPodRestartsFree) {
-  ModelCluster cluster = running(training_job(2));
+  ModelCluster cluster = running_cluster(training_job(2));
   cluster.end(0, 137);
   cluster.pod(0).reason = "Evicted";
   EXPECT_EQ(cluster.decide().status.attempt, 1);
@@ -206,7 +198,7 @@ TEST(PlanFailureTest, EvictedPodRestartsFree) {
 }
 
 TEST(PlanFailureTest, FailuresOfOlderAttemptsAreHistory) {
-  ModelCluster cluster = running(training_job(2));
+  ModelCluster cluster = running_cluster(training_job(2));
   cluster.end(0, kInternal);
   cluster.settle();
   cluster.now += seconds(1);
@@ -220,7 +212,7 @@ TEST(PlanFailureTest, FailuresOfOlderAttemptsAreHistory) {
 }
 
 TEST(PlanFailureTest, FailureWhileSuspendingIsNotCharged) {
-  ModelCluster cluster = running(training_job(2));
+  ModelCluster cluster = running_cluster(training_job(2));
   cluster.job.spec.suspend = true;
   cluster.change_spec();
   cluster.settle();

@@ -33,14 +33,6 @@ std::vector<std::string> told(const Plan& plan) {
 
 using Texts = std::vector<std::string>;
 
-ModelCluster running(api::TrainingJob job) {
-  ModelCluster cluster(std::move(job));
-  cluster.settle();
-  cluster.run_all();
-  cluster.settle();
-  return cluster;
-}
-
 TEST(PlanTest, FirstPlanRecordsTheAttemptAndTouchesNothing) {
   const ModelCluster cluster(training_job(2));
   const Plan first = cluster.decide();
@@ -99,7 +91,7 @@ TEST(PlanTest, RunningGangIsReportedAndPolled) {
 }
 
 TEST(PlanTest, RankThatSucceededWhileOthersRunIsFine) {
-  ModelCluster cluster = running(training_job(2));
+  ModelCluster cluster = running_cluster(training_job(2));
   cluster.end(1, 0);
   const Plan next = cluster.decide();
   EXPECT_TRUE(next.actions.empty());
@@ -108,7 +100,7 @@ TEST(PlanTest, RankThatSucceededWhileOthersRunIsFine) {
 }
 
 TEST(PlanTest, AllRanksSucceededFinishesTheJobForGood) {
-  ModelCluster cluster = running(training_job(2));
+  ModelCluster cluster = running_cluster(training_job(2));
   cluster.seen.progress =
       api::ProgressStatus{.step = 90, .total_steps = 100, .last_update_time = kStart};
   cluster.settle();
@@ -143,7 +135,7 @@ TEST(PlanTest, CleanPodPolicyDecidesWhatStaysOfAFinishedGang) {
   for (const auto& row : table) {
     api::TrainingJob job = training_job(2);
     job.spec.clean_pod_policy = row.policy;
-    ModelCluster cluster = running(job);
+    ModelCluster cluster = running_cluster(job);
     cluster.end(0, 78);  // InvalidConfig
     cluster.apply(cluster.decide());
     ASSERT_TRUE(is_true(cluster.job.status, kFailed));
@@ -152,7 +144,7 @@ TEST(PlanTest, CleanPodPolicyDecidesWhatStaysOfAFinishedGang) {
 }
 
 TEST(PlanTest, DeletedJobIsLeftToItsOwnerReferences) {
-  ModelCluster cluster = running(training_job(2));
+  ModelCluster cluster = running_cluster(training_job(2));
   cluster.job.meta.deletion_time = kStart;
   cluster.remove_pod("demo-0-1");
   EXPECT_TRUE(cluster.decide().actions.empty());
@@ -192,7 +184,7 @@ TEST(PlanTest, NamesThatCannotBeHostNamesAreRefused) {
 }
 
 TEST(PlanTest, SuspendedJobStopsInGoodOrderAndResumesWithANewAttemptFreeOfCharge) {
-  ModelCluster cluster = running(training_job(2));
+  ModelCluster cluster = running_cluster(training_job(2));
   cluster.job.spec.suspend = true;
   cluster.change_spec();
   EXPECT_EQ(told(cluster.decide()), (Texts{"-pod demo-0-0 grace 135", "-pod demo-0-1 grace 135"}));
@@ -222,7 +214,7 @@ TEST(PlanTest, SuspendedJobStopsInGoodOrderAndResumesWithANewAttemptFreeOfCharge
 }
 
 TEST(PlanTest, SuspensionThatIsWithdrawnIsFinishedBeforeTheNextAttempt) {
-  ModelCluster cluster = running(training_job(2));
+  ModelCluster cluster = running_cluster(training_job(2));
   cluster.job.spec.suspend = true;
   cluster.change_spec();
   cluster.settle();
@@ -253,7 +245,7 @@ TEST(PlanTest, JobThatIsBornSuspendedHasNoPodsAndBeginsWithAttemptZero) {
 }
 
 TEST(PlanTest, OwnProgramThatExitsZeroWhenToldToStopHasNotSucceeded) {
-  ModelCluster cluster = running(command_job(1));
+  ModelCluster cluster = running_cluster(command_job(1));
   cluster.job.spec.suspend = true;
   cluster.change_spec();
   cluster.settle();
@@ -264,7 +256,7 @@ TEST(PlanTest, OwnProgramThatExitsZeroWhenToldToStopHasNotSucceeded) {
 }
 
 TEST(PlanTest, ScalingSavesACheckpointAndStartsAnAttemptOfTheNewSize) {
-  ModelCluster cluster = running(training_job(4));
+  ModelCluster cluster = running_cluster(training_job(4));
   cluster.job.spec.ranks = 2;
   cluster.change_spec();
   cluster.settle();
@@ -285,7 +277,7 @@ TEST(PlanTest, ScalingSavesACheckpointAndStartsAnAttemptOfTheNewSize) {
 }
 
 TEST(PlanTest, SizeThatTheBatchForbidsIsRefusedAndTheGangRunsOn) {
-  ModelCluster cluster = running(training_job(4));
+  ModelCluster cluster = running_cluster(training_job(4));
   cluster.job.spec.ranks = 3;
   cluster.change_spec();
   cluster.settle();
@@ -351,7 +343,7 @@ TEST(PlanTest, ServiceInDeletionIsRecreatedOnceItIsGone) {
 }
 
 TEST(PlanTest, PodsAreKnownByNameAndOwnerWhateverTheirLabelsSay) {
-  ModelCluster cluster = running(training_job(2));
+  ModelCluster cluster = running_cluster(training_job(2));
   cluster.pod(0).rank = 1;
   cluster.pod(1).attempt = -1;
   EXPECT_TRUE(cluster.decide().actions.empty());
@@ -359,7 +351,7 @@ TEST(PlanTest, PodsAreKnownByNameAndOwnerWhateverTheirLabelsSay) {
 }
 
 TEST(PlanTest, AttemptNeverFallsBehindItsPods) {
-  ModelCluster cluster = running(training_job(2));
+  ModelCluster cluster = running_cluster(training_job(2));
   cluster.add_pod(5, 0, "job-uid");
   const Plan next = cluster.decide();
   EXPECT_TRUE(next.actions.empty());

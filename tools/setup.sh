@@ -35,13 +35,14 @@ python_packages() { # name package...
   touch "$stamp"
 }
 
+# Go builds the cluster test bed: the system's if it is new enough, else the pinned one in the cache.
 go_toolchain() {
   [ -n "${KUBEBUILDER_ASSETS:-}" ] && return 0
-  local found
-  command -v go >/dev/null || die "Go $GO_MINIMUM or newer is needed to build the Kubernetes test bed: install it as the Go project describes, or set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver, kube-controller-manager and kubectl"
-  found=$(go env GOVERSION); found=${found#go}
-  [ "$(printf '%s\n' "$GO_MINIMUM" "$found" | sort -V | head -n 1)" = "$GO_MINIMUM" ] ||
-    die "Go $GO_MINIMUM or newer is needed, $found found: install it as the Go project describes, or set KUBEBUILDER_ASSETS"
+  local found=0
+  command -v go >/dev/null && found=$(go env GOVERSION)
+  [ "$(printf '%s\n' "$GO_MINIMUM" "${found#go}" | sort -V | head -n 1)" = "$GO_MINIMUM" ] && return 0
+  python_packages go "${PYTHON_GO[@]}"
+  export PATH=$venv/bin:$PATH
 }
 
 case ${1:-} in

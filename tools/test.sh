@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Proves the tree: set-up, release build with every test, the torch-free part under ASan+UBSan and TSan, style.
-# usage: test.sh [--full]     --full adds the long tests (label `full`) and the dev and no-torch presets.
+# usage: test.sh [--full]     --full adds the dev and no-torch presets.
 # Prints each stage's time and ends with "N passed, N failed".
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -48,15 +48,15 @@ finish() {
 }
 
 stage setup tools/setup.sh test || finish
-stage style tools/check_style.sh
+stage format tools/check_style.sh format
 if stage build-release build release -DLOCKSTEP_PYTHON_SITE="$(tools/setup.sh print-site)"; then
-  exclude=(-LE full); [ $full = 1 ] && exclude=()
-  ctest_stage test-unit build/release -L unit -j 2 "${exclude[@]}"
-  ctest_stage test-runtime build/release -L 'torch|ranks' "${exclude[@]}"
-  ctest_stage test-end-to-end build/release -L e2e "${exclude[@]}"
+  stage tidy tools/check_style.sh tidy
+  ctest_stage test-unit build/release -L unit -j 2
+  ctest_stage test-runtime build/release -L 'torch|ranks'
+  ctest_stage test-end-to-end build/release -L e2e
 fi
 for sanitizer in asan tsan; do
-  stage "build-$sanitizer" build $sanitizer && ctest_stage "test-$sanitizer" build/$sanitizer -L unit -j 2 -LE full
+  stage "build-$sanitizer" build $sanitizer && ctest_stage "test-$sanitizer" build/$sanitizer -L unit -j 2
 done
 if [ $full = 1 ]; then
   stage build-dev build dev -DLOCKSTEP_PYTHON_SITE="$(tools/setup.sh print-site)"

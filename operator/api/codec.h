@@ -27,6 +27,8 @@ TrainingJobStatus decode_status(const nlohmann::json& status);
 std::string format_time(Time time);
 // Nothing if `text` is not an RFC 3339 time; fractions of a second are dropped.
 std::optional<Time> parse_time(std::string_view text);
+// A loss for people: "2.3147". Empty for an empty text.
+std::string format_loss(const std::string& decimal);
 // "45s", "12m", "1h32m", "3d4h"
 std::string format_duration(std::chrono::seconds duration);
 

@@ -71,10 +71,9 @@ void check_mounts(const json& inputs, Problems& problems) {
 }
 
 void check_env(const json& env, Problems& problems) {
-  const auto& reserved = reserved_env_names();
   for (size_t i = 0; i < env.size(); ++i) {
     const std::string name = text(env[i], "name");
-    if (std::find(reserved.begin(), reserved.end(), name) != reserved.end()) {
+    if (is_reserved_env(name)) {
       problems.push_back({.path = common::item_path("spec.env", i) + ".name",
                           .message = name + " is set by the operator itself",
                           .hint = "remove it"});

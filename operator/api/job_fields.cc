@@ -1,10 +1,14 @@
 #include "operator/api/job_fields.h"
 
+#include <algorithm>
+
 #include "runtime/common/suggest.h"
 #include "runtime/common/train_fields.h"
 
 namespace lockstep::api {
 namespace {
+
+constexpr std::string_view kOurEnvPrefix = "LOCKSTEP_";
 
 using common::CelRule;
 using common::Field;
@@ -123,7 +127,8 @@ Field environment() {
   field.list_key = "name";
   std::vector<std::string> reserved;
   for (const std::string& word : reserved_env_names()) reserved.push_back("'" + word + "'");
-  field.rules = {{"self.all(e, !(e.name in [" + common::join(reserved) + "]))",
+  field.rules = {{"self.all(e, !(e.name in [" + common::join(reserved) +
+                      "]) && !e.name.startsWith('" + std::string(kOurEnvPrefix) + "'))",
                   "the operator sets these variables itself", ""}};
   return field;
 }
@@ -235,11 +240,22 @@ const std::vector<std::string>& reserved_env_names() {
                                                  "LOCAL_WORLD_SIZE",
                                                  "MASTER_ADDR",
                                                  "MASTER_PORT",
-                                                 "LOCKSTEP_JOB",
-                                                 "LOCKSTEP_ATTEMPT",
-                                                 "LOCKSTEP_OUTPUT",
-                                                 "LOCKSTEP_METRICS_PORT"};
+                                                 "PET_NNODES",
+                                                 "PET_NODE_RANK",
+                                                 "PET_MASTER_ADDR",
+                                                 "PET_MASTER_PORT",
+                                                 "PET_NPROC_PER_NODE",
+                                                 "POD_NAME",
+                                                 "POD_NAMESPACE",
+                                                 "POD_IP",
+                                                 "NODE_NAME"};
   return names;
+}
+
+bool is_reserved_env(std::string_view name) {
+  const std::vector<std::string>& names = reserved_env_names();
+  return name.starts_with(kOurEnvPrefix) ||
+         std::find(names.begin(), names.end(), name) != names.end();
 }
 
 }  // namespace lockstep::api

@@ -2,6 +2,7 @@
 #include <array>
 #include <cctype>
 #include <cstdio>
+#include <cstdlib>
 
 #include "operator/api/codec.h"
 
@@ -70,6 +71,13 @@ std::optional<Time> parse_time(std::string_view text) {
   if (!offset) return std::nullopt;
   return std::chrono::sys_days(date) + std::chrono::hours(*hour) + std::chrono::minutes(*minute) +
          std::chrono::seconds(*second) - *offset;
+}
+
+std::string format_loss(const std::string& decimal) {
+  if (decimal.empty()) return decimal;
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4f", std::strtod(decimal.c_str(), nullptr));
+  return text;
 }
 
 std::string format_duration(std::chrono::seconds duration) {

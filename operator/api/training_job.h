@@ -21,13 +21,6 @@ inline constexpr const char* kApiVersion = "lockstep.dev/v1alpha1";
 inline constexpr const char* kKind = "TrainingJob";
 inline constexpr const char* kPlural = "trainingjobs";
 
-// Name of a job: namespace and name.
-struct JobKey {
-  std::string ns;
-  std::string name;
-  auto operator<=>(const JobKey&) const = default;
-};
-
 struct ObjectMeta {
   std::string name;
   std::string ns;
@@ -119,7 +112,6 @@ struct TrainingJob {
   ObjectMeta meta;
   TrainingJobSpec spec;
   TrainingJobStatus status;
-  JobKey key() const { return {meta.ns, meta.name}; }
 };
 
 }  // namespace lockstep::api

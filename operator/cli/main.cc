@@ -5,10 +5,12 @@
 #include <CLI/CLI.hpp>
 
 #include "operator/api/crd.h"
+#include "operator/api/job_fields.h"
 #include "operator/cli/exit_status.h"
 #include "operator/cli/manifest_input.h"
 #include "operator/cli/run_command.h"
 #include "operator/cli/runtime_program.h"
+#include "runtime/common/schema.h"
 
 namespace {
 
@@ -23,10 +25,14 @@ void add_manifest_arguments(CLI::App& verb, cli::ManifestArguments& arguments) {
 }
 
 int validate(const cli::ManifestArguments& arguments) {
-  const std::optional<api::Manifest> manifest = cli::load_and_report(arguments);
+  const std::optional<api::Manifest> manifest =
+      cli::load_and_report(arguments, cli::MissingInputs::kWarn);
   if (!manifest) return cli::kInvalidFile;
   std::cout << arguments.file << ": valid\n";
   for (const std::string& line : manifest->resolved) std::cout << "  " << line << "\n";
+  if (manifest->num_other_documents > 0) {
+    std::cout << "  " << manifest->num_other_documents << " other documents ignored\n";
+  }
   return cli::kOk;
 }
 
@@ -55,11 +61,23 @@ int main(int argc, char** argv) {
       *app.add_subcommand("plan", "print the objects that the operator would create");
   add_manifest_arguments(plan_verb, manifest);
 
+  bool markdown = false;
   CLI::App& schema_verb = *app.add_subcommand("schema", "print the CustomResourceDefinition");
+  schema_verb.add_flag("--markdown", markdown, "print the reference of spec as Markdown instead");
   CLI::App& generate_verb = *app.add_subcommand("generate", "sample text from a trained model");
   generate_verb.prefix_command();
   generate_verb.set_help_flag();
 
+  if (argc < 2) {
+    std::cerr << app.help();
+    return cli::kUsage;
+  }
+  const std::string verb = argv[1];
+  const auto is_it = [&verb](const CLI::App* known) { return known->get_name() == verb; };
+  if (!verb.starts_with('-') && app.get_subcommands(is_it).empty()) {
+    std::cerr << "error: there is no verb '" << verb << "'; see lockstep --help\n";
+    return cli::kUsage;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -69,7 +87,8 @@ int main(int argc, char** argv) {
   if (validate_verb.parsed()) return validate(manifest);
   if (plan_verb.parsed()) return cli::print_plan(manifest);
   if (schema_verb.parsed()) {
-    std::cout << api::crd_yaml();
+    std::cout << (markdown ? common::markdown_reference(api::spec_fields(), "spec")
+                           : api::crd_yaml());
     return cli::kOk;
   }
   std::vector<std::string> arguments = generate_verb.remaining();

@@ -3,6 +3,7 @@
 #include <iostream>
 #include <map>
 
+#include "operator/local/input_files.h"
 #include "operator/local/localize.h"
 
 namespace lockstep::cli {
@@ -11,8 +12,7 @@ namespace {
 
 void print(const common::Problems& problems, const std::string& file) {
   for (const common::Problem& problem : problems) {
-    std::cerr << (problem.warning ? "warning: " : "error: ") << common::to_string(problem, file)
-              << "\n";
+    std::cerr << (problem.warning ? "" : "error: ") << common::to_string(problem, file) << "\n";
   }
 }
 
@@ -33,7 +33,8 @@ std::map<std::string, std::string> parse_inputs(const std::vector<std::string>& 
 
 }  // namespace
 
-std::optional<api::Manifest> load_and_report(const ManifestArguments& arguments) {
+std::optional<api::Manifest> load_and_report(const ManifestArguments& arguments,
+                                             MissingInputs missing_inputs) {
   common::Result<api::Manifest> loaded = api::load_manifest(arguments.file, arguments.sets);
   if (!loaded) {
     std::cerr << "error: " << loaded.error().message;
@@ -46,6 +47,10 @@ std::optional<api::Manifest> load_and_report(const ManifestArguments& arguments)
   const std::map<std::string, std::string> inputs = parse_inputs(arguments.inputs, problems);
   if (!common::has_errors(problems)) {
     manifest.job = local::localize(std::move(manifest.job), inputs, problems);
+    for (common::Problem missing : local::find_missing_inputs(manifest.job)) {
+      missing.warning = missing_inputs == MissingInputs::kWarn;
+      problems.push_back(std::move(missing));
+    }
   }
   print(problems, arguments.file);
   if (common::has_errors(problems)) return std::nullopt;

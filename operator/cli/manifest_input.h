@@ -9,6 +9,9 @@
 
 namespace lockstep::cli {
 
+// What to make of input files that are not on this machine.
+enum class MissingInputs { kWarn, kRefuse };
+
 struct ManifestArguments {
   std::string file;
   std::vector<std::string> sets;    // --set path=value
@@ -17,6 +20,7 @@ struct ManifestArguments {
 
 // Prints problems and warnings to standard error, "FILE:LINE: path: message (hint)" each. Nothing
 // if there are errors.
-std::optional<api::Manifest> load_and_report(const ManifestArguments& arguments);
+std::optional<api::Manifest> load_and_report(const ManifestArguments& arguments,
+                                             MissingInputs missing_inputs);
 
 }  // namespace lockstep::cli

@@ -9,13 +9,6 @@ namespace lockstep::cli {
 
 namespace {
 
-// Four digits after the point: the rest is in metrics.jsonl.
-std::string short_loss(const std::string& loss) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4f", std::strtod(loss.c_str(), nullptr));
-  return text;
-}
-
 std::string short_count(double value) {
   char text[32];
   if (value >= 1000) {
@@ -37,8 +30,8 @@ std::string render_bar(const common::JobProgress& progress, int width) {
   std::string text = "[" + bar + "]  " + std::to_string(progress.step) + "/" +
                      std::to_string(progress.total_steps);
   if (progress.step == 0) return text + "  " + progress.phase;
-  text += "  loss " + short_loss(progress.loss) + "  " + short_count(progress.tokens_per_second) +
-          " tok/s";
+  text += "  loss " + api::format_loss(progress.loss) + "  " +
+          short_count(progress.tokens_per_second) + " tok/s";
   if (progress.eta_seconds) {
     text += "  eta " + api::format_duration(std::chrono::seconds(*progress.eta_seconds));
   }
@@ -63,8 +56,9 @@ void ProgressView::show(const common::JobProgress& progress) {
   }
   // Lines are kept, so only one per twentieth of the run.
   const int64_t stride = std::max<int64_t>(1, progress.total_steps / 20);
-  const bool due = progress.step > 0 && (!last_step_ || progress.step >= *last_step_ + stride ||
-                                         progress.step < *last_step_);
+  const bool due =
+      !progress.loss.empty() &&
+      (!last_step_ || progress.step >= *last_step_ + stride || progress.step < *last_step_);
   if (!due) return;
   last_step_ = progress.step;
   out_ << render_line(progress) << "\n" << std::flush;

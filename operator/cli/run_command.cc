@@ -16,6 +16,7 @@
 #include "operator/cli/runtime_program.h"
 #include "operator/local/executor.h"
 #include "operator/local/localize.h"
+#include "operator/local/output_lock.h"
 #include "operator/plan/status.h"
 
 namespace lockstep::cli {
@@ -65,6 +66,14 @@ void print_sample(const std::string& runtime, const std::string& model) {
   std::cout << "\n";
 }
 
+// The command line that goes on from the checkpoint: the same job, never --overwrite.
+std::string resume_command(const RunArguments& arguments, const std::string& output) {
+  std::string command = "lockstep run " + arguments.manifest.file + " --output " + output;
+  for (const std::string& set : arguments.manifest.sets) command += " --set '" + set + "'";
+  for (const std::string& input : arguments.manifest.inputs) command += " --input '" + input + "'";
+  return command;
+}
+
 int finish(const local::RunReport& report, const RunArguments& arguments, const std::string& output,
            const std::string& runtime) {
   switch (report.end) {
@@ -77,8 +86,7 @@ int finish(const local::RunReport& report, const RunArguments& arguments, const 
       std::cerr << "killed; steps after the last checkpoint are lost\n";
       return kSuspended;
     case local::RunEnd::kSuspended:
-      std::cerr << "suspended; go on with: lockstep run " << arguments.manifest.file << " --output "
-                << output << "\n";
+      std::cerr << "suspended; go on with: " << resume_command(arguments, output) << "\n";
       return kSuspended;
   }
   const std::optional<RunSummary> summary =
@@ -116,13 +124,19 @@ int run(const RunArguments& arguments) {
     std::cerr << "error: --resume and --overwrite exclude each other\n";
     return kUsage;
   }
-  const std::optional<api::Manifest> manifest = load_and_report(arguments.manifest);
+  const std::optional<api::Manifest> manifest = load_and_report(
+      arguments.manifest, arguments.dry_run ? MissingInputs::kWarn : MissingInputs::kRefuse);
   if (!manifest) return kInvalidFile;
   if (arguments.dry_run) return print_objects(manifest->job);
   for (const std::string& line : manifest->resolved) std::cerr << line << "\n";
 
   const std::string output =
       arguments.output.empty() ? local::default_output(manifest->job) : arguments.output;
+  const common::Result<std::unique_ptr<local::OutputLock>> lock = local::OutputLock::take(output);
+  if (!lock) {
+    std::cerr << "error: " << lock.error().message << " (" << lock.error().hint << ")\n";
+    return kFailed;
+  }
   const std::string runtime = find_runtime();
   ProgressView view(std::cerr, isatty(STDERR_FILENO) == 1);
   local::ExecutorOptions options;
@@ -132,7 +146,9 @@ int run(const RunArguments& arguments) {
   if (arguments.overwrite) options.processes.output_mode = "overwrite";
   options.signal_fd = signal_descriptor();
   options.on_progress = [&view](const common::JobProgress& progress) { view.show(progress); };
-  options.on_event = [&view](const plan::Event& event) { view.show(event); };
+  options.on_event = [&view](const plan::Event& event) {
+    if (event.reason != "Failed") view.show(event);  // told at the end, with hint and log
+  };
   const common::Result<local::RunReport> report = local::run_job(manifest->job, options);
   view.finish();
   if (!report) {
@@ -143,7 +159,7 @@ int run(const RunArguments& arguments) {
 }
 
 int print_plan(const ManifestArguments& arguments) {
-  const std::optional<api::Manifest> manifest = load_and_report(arguments);
+  const std::optional<api::Manifest> manifest = load_and_report(arguments, MissingInputs::kWarn);
   if (!manifest) return kInvalidFile;
   for (const std::string& line : manifest->resolved) std::cout << "# " << line << "\n";
   return print_objects(manifest->job);

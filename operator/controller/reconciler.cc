@@ -34,7 +34,7 @@ api::ProgressStatus progress_status(const common::JobProgress& progress,
   api::ProgressStatus status;
   status.step = progress.step;
   status.total_steps = progress.total_steps;
-  status.loss = progress.loss;
+  status.loss = api::format_loss(progress.loss);
   status.tokens_per_second = static_cast<int64_t>(progress.tokens_per_second);
   status.eta_seconds = progress.eta_seconds;
   status.last_checkpoint_step = progress.last_checkpoint_step;

@@ -37,7 +37,9 @@ class LocalRun {
  public:
   LocalRun(api::TrainingJob job, const ExecutorOptions& options)
       : job_(std::move(job)), options_(options), cluster_(options.processes) {
-    job_.meta.uid = "local";
+    // The UID is what tells one run from another in a used output folder.
+    job_.meta.uid = "local-" + std::to_string(getpid()) + "-" +
+                    std::to_string(std::chrono::system_clock::now().time_since_epoch().count());
     job_.meta.ns = "local";
     job_.meta.generation = 1;
   }

@@ -193,11 +193,4 @@ std::optional<int> ProcessCluster::metrics_port(int64_t attempt, int64_t rank) c
   return std::nullopt;
 }
 
-pid_t ProcessCluster::pid_of(int64_t rank) const {
-  for (const auto& [name, process] : processes_) {
-    if (process.view.rank == rank && !process.ended()) return process.pid;
-  }
-  return 0;
-}
-
 }  // namespace lockstep::local

@@ -42,8 +42,6 @@ class ProcessCluster {
   std::optional<int> metrics_port(int64_t attempt, int64_t rank) const;
   // Log of a rank of an attempt, whether or not it runs.
   std::string log_file(int64_t attempt, int64_t rank) const;
-  // Process id of a running rank of the newest attempt; 0 = none.
-  pid_t pid_of(int64_t rank) const;
 
  private:
   struct Process {

@@ -71,6 +71,7 @@ std::string describe_problems(const common::Problems& problems) {
 // Writes Accepted, once per generation: the answer depends on the spec alone.
 void judge_spec(const Situation& s, Plan& next) {
   next.status.observed_generation = s.job.meta.generation;
+  next.status.selector = pod_selector(s.job.meta.name);
   const api::Condition* known = find_condition(s.job.status, kAccepted);
   if (known != nullptr && known->observed_generation == s.job.meta.generation) return;
   const common::Problems problems = api::check_job(s.job);

@@ -87,6 +87,7 @@ json render_env(const api::TrainingJob& job, const AttemptSpec& attempt, int64_t
               env_value("MASTER_PORT", port),
               env_value("LOCKSTEP_JOB", std::string(kConfigFolder) + "/" + kConfigKey),
               env_value("LOCKSTEP_ATTEMPT", std::to_string(attempt.number)),
+              env_value("LOCKSTEP_RUN_ID", job.meta.uid),  // all attempts are one run
               env_value("LOCKSTEP_OUTPUT", kOutputFolder),
               env_value("LOCKSTEP_METRICS_PORT", std::to_string(settings.metrics_port)),
               env_from_field("POD_NAME", "metadata.name"),

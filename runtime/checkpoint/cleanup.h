@@ -17,7 +17,7 @@ std::vector<std::string> prune_checkpoints(Disk& disk, const std::string& output
 
 // Removes the folders of saves of attempts before `attempt`, and of `attempt` before `step`; and
 // what pruning left half removed. A later attempt's folders stay: if there are any, this one is
-// outdated. Returns what failed.
+// outdated (prepare_output() has removed those of other runs). Returns what failed.
 std::vector<std::string> remove_leftovers(Disk& disk, const std::string& output, int64_t attempt,
                                           int64_t step);
 

@@ -6,6 +6,8 @@
 #include <map>
 #include <system_error>
 
+#include "runtime/common/system_error.h"
+
 namespace lockstep::runtime {
 namespace {
 
@@ -71,10 +73,11 @@ common::Result<void> check_file_sizes(const std::string& folder, const Manifest&
     const std::string path = folder + "/" + name;
     std::error_code error;
     const std::uintmax_t found = std::filesystem::file_size(path, error);
-    if (error) {
+    if (error == std::errc::no_such_file_or_directory) {
       return common::Error{common::ErrorCode::kDataLoss,
                            "cannot find shard " + path + ": " + error.message(), ""};
     }
+    if (error) return common::system_error("look at", path, error.value());
     if (found != static_cast<std::uintmax_t>(expected)) {
       return common::Error{common::ErrorCode::kDataLoss,
                            "shard " + path + " has " + std::to_string(found) +

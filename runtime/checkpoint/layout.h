@@ -29,7 +29,8 @@ std::optional<AttemptStep> parse_attempt_name(std::string_view name);
 int64_t piece_bytes(const Piece& piece);
 
 // kDataLoss, naming the file, if a file that `manifest` names is missing in `folder` or has not
-// exactly the length that its pieces need.
+// exactly the length that its pieces need. What else keeps a file from being looked at is an error
+// of its own: it tells nothing about the checkpoint.
 common::Result<void> check_file_sizes(const std::string& folder, const Manifest& manifest);
 
 }  // namespace lockstep::runtime

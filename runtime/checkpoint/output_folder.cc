@@ -10,6 +10,7 @@
 #include <memory>
 #include <random>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -24,9 +25,11 @@ namespace {
 namespace fs = std::filesystem;
 using common::Error;
 using common::ErrorCode;
+using common::OutputMode;
 using common::Result;
 
 constexpr std::string_view kFinishedName = "finished.json";
+constexpr std::string_view kRunName = "run.json";
 constexpr std::string_view kMetricsName = "metrics.jsonl";
 constexpr std::string_view kNoncePrefix = ".nonce-";
 constexpr std::string_view kOverwrittenName = ".overwritten-checkpoints";
@@ -34,6 +37,26 @@ constexpr std::size_t kCopyBytes = 1024 * 1024;
 
 std::string finished_path(const std::string& output) {
   return output + "/" + std::string(kFinishedName);
+}
+
+std::string run_path(const std::string& output) {
+  return output + "/" + std::string(kRunName);
+}
+
+// The JSON object in a file; an empty one if the file holds something else, nothing if it is not
+// there.
+Result<std::optional<nlohmann::json>> read_object(const std::string& path) {
+  const Result<std::string> text = read_text_file(path);
+  if (!text && text.error().code == ErrorCode::kNotFound) return std::optional<nlohmann::json>();
+  if (!text) return text.error();
+  nlohmann::json object = nlohmann::json::parse(*text, nullptr, false);
+  if (!object.is_object()) object = nlohmann::json::object();
+  return std::optional<nlohmann::json>(std::move(object));
+}
+
+std::string text_in(const nlohmann::json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
 // The nonce is part of the name, so that no cache of a network file system can answer for it.
@@ -53,9 +76,12 @@ Result<void> check_writable(Disk& disk, const std::string& output) {
   return disk.remove_tree(probe);
 }
 
-// Removes what an earlier run left. The checkpoints go first and at once, by rename: a crash in
-// between leaves a run that still counts as finished, or none, never one to resume.
+// Removes what an earlier run left. Its name goes first: a restart after a crash in between begins
+// again. Then the checkpoints, at once, by rename: what is left counts as finished, or is no run to
+// resume.
 Result<void> remove_run(Disk& disk, const std::string& output) {
+  RETURN_IF_ERROR(disk.remove_tree(run_path(output)));
+  RETURN_IF_ERROR(disk.sync_folder(output));
   const std::string doomed = output + "/" + std::string(kOverwrittenName);
   RETURN_IF_ERROR(disk.remove_tree(doomed));
   std::error_code error;
@@ -71,6 +97,7 @@ Result<void> remove_run(Disk& disk, const std::string& output) {
   return disk.sync_folder(output);
 }
 
+// Removes what saves and checks left that died: those of attempts before `attempt`.
 Result<void> remove_temporaries(Disk& disk, const std::string& output, int64_t attempt) {
   std::vector<std::string> nonces;
   std::error_code error;
@@ -89,8 +116,7 @@ Result<void> remove_temporaries(Disk& disk, const std::string& output, int64_t a
 }
 
 // The step that a line of metrics is about; nothing for what is no such line.
-std::optional<int64_t> step_of(const std::string& line) {
-  const nlohmann::json entry = nlohmann::json::parse(line, nullptr, false);
+std::optional<int64_t> step_of(const nlohmann::json& entry) {
   if (!entry.is_object()) return std::nullopt;
   const auto step = entry.find("step");
   if (step == entry.end() || !step->is_number_integer()) return std::nullopt;
@@ -102,7 +128,7 @@ int64_t bytes_up_to(std::ifstream& in, int64_t step) {
   int64_t num_bytes = 0;
   std::string line;
   while (std::getline(in, line) && !in.eof()) {  // eof: the last line has no newline, it is torn
-    const std::optional<int64_t> line_step = step_of(line);
+    const std::optional<int64_t> line_step = step_of(nlohmann::json::parse(line, nullptr, false));
     if (!line_step || *line_step > step) break;
     num_bytes += static_cast<int64_t>(line.size()) + 1;
   }
@@ -126,35 +152,62 @@ Result<void> copy_prefix(Disk& disk, const std::string& from, const std::string&
   return disk.sync_file(*file);
 }
 
+// A model or metrics where no run of ours has been are somebody's: never replaced unasked. A folder
+// with checkpoints is ours, e.g. one of which somebody has copied only these.
+Result<void> refuse_strangers(const std::string& output) {
+  std::error_code error;
+  if (fs::exists(run_path(output), error) || fs::exists(checkpoints_folder(output), error))
+    return {};
+  for (const std::string& name :
+       {std::string("model"), std::string(kMetricsName), std::string("loss.svg")}) {
+    if (!fs::exists(output + "/" + name, error)) continue;
+    return Error{ErrorCode::kAlreadyExists,
+                 output + " holds " + name + ", which no run of Lockstep has left there",
+                 "choose another output, or --overwrite to replace it"};
+  }
+  return {};
+}
+
 }  // namespace
 
-Result<void> prepare_output(Disk& disk, const std::string& output, OutputMode mode,
-                            int64_t attempt) {
-  if (const std::optional<int64_t> step = finished_step(output);
-      step && mode == OutputMode::kFresh) {
+Result<void> prepare_output(Disk& disk, const std::string& output, const Preparation& preparation) {
+  ASSIGN_OR_RETURN(const std::optional<FinishedRun> finished, finished_run(output));
+  if (finished && preparation.mode == OutputMode::kAuto) {
     return Error{ErrorCode::kAlreadyExists,
-                 output + " holds a finished run of " + std::to_string(*step) + " steps",
+                 output + " holds a finished run of " + std::to_string(finished->step) + " steps",
                  "choose another output, --resume to train on, or --overwrite to start again"};
   }
+  if (preparation.mode != OutputMode::kOverwrite) RETURN_IF_ERROR(refuse_strangers(output));
   RETURN_IF_ERROR(disk.make_folder(output));
   RETURN_IF_ERROR(check_writable(disk, output));
-  if (mode == OutputMode::kOverwrite) RETURN_IF_ERROR(remove_run(disk, output));
-  if (mode == OutputMode::kResume) {
+  // Attempts are counted by run: those of another run say nothing about ours.
+  ASSIGN_OR_RETURN(const std::string found, prepared_run(output));
+  const bool is_first = preparation.attempt == 0 || found != preparation.run;
+  if (preparation.mode == OutputMode::kOverwrite) RETURN_IF_ERROR(remove_run(disk, output));
+  if (preparation.mode == OutputMode::kResume) {
     RETURN_IF_ERROR(disk.remove_tree(finished_path(output)));
     RETURN_IF_ERROR(disk.sync_folder(output));
   }
-  return remove_temporaries(disk, output, attempt);
+  RETURN_IF_ERROR(remove_temporaries(disk, output, is_first ? INT64_MAX : preparation.attempt));
+  return replace_file(disk, output, std::string(kRunName),
+                      nlohmann::json{{"run", preparation.run}}.dump() + "\n");
 }
 
-std::optional<int64_t> finished_step(const std::string& output) {
-  const Result<std::string> text = read_text_file(finished_path(output));
-  if (!text) return std::nullopt;
-  return step_of(*text).value_or(0);
+Result<std::string> prepared_run(const std::string& output) {
+  ASSIGN_OR_RETURN(const std::optional<nlohmann::json> object, read_object(run_path(output)));
+  return object ? text_in(*object, "run") : "";
 }
 
-Result<void> mark_finished(Disk& disk, const std::string& output, int64_t step) {
-  return replace_file(disk, output, std::string(kFinishedName),
-                      nlohmann::json{{"step", step}}.dump() + "\n");
+Result<std::optional<FinishedRun>> finished_run(const std::string& output) {
+  ASSIGN_OR_RETURN(const std::optional<nlohmann::json> object, read_object(finished_path(output)));
+  if (!object) return std::optional<FinishedRun>();
+  return std::optional<FinishedRun>(
+      {.step = step_of(*object).value_or(0), .run = text_in(*object, "run")});
+}
+
+Result<void> mark_finished(Disk& disk, const std::string& output, const FinishedRun& finished) {
+  const nlohmann::ordered_json object = {{"step", finished.step}, {"run", finished.run}};
+  return replace_file(disk, output, std::string(kFinishedName), object.dump() + "\n");
 }
 
 Result<void> cut_metrics(Disk& disk, const std::string& output, int64_t step) {

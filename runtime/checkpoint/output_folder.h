@@ -1,5 +1,13 @@
 // The output folder of a run (LOCKSTEP_OUTPUT): who may start in it, and what a restart cuts back.
-//   checkpoints/  metrics.jsonl  loss.svg  model/  logs/  finished.json (last: the run is complete)
+//   checkpoints/  metrics.jsonl  loss.svg  model/  logs/
+//   run.json (whose run it is)  finished.json (last: the run is complete)
+//
+// Note [Whose output it is]
+// A run has an identity, the same in all its attempts. prepare_output() writes it into run.json
+// after everything else, and mark_finished() into finished.json. An attempt goes on from what it
+// finds, or takes a finished output for its success, only if run.json names its own run; otherwise
+// no attempt of this run has prepared the folder, and it does what a first attempt does. So a
+// restart never passes an older run's results off as its own, wherever attempt 0 ended.
 #pragma once
 
 #include <cstdint>
@@ -8,26 +16,41 @@
 
 #include "runtime/checkpoint/disk.h"
 #include "runtime/common/result.h"
+#include "runtime/common/worker_env.h"
 
 namespace lockstep::runtime {
 
-enum class OutputMode {
-  kFresh,   // the default: a finished run is refused, an unfinished one is kept and can be resumed
-  kResume,  // a finished run is taken up again, too: its marker is removed
-  kOverwrite,  // checkpoints, metrics, loss curve, model and marker are removed first; logs stay
+struct Preparation {
+  // kAuto: a finished run is refused, an unfinished one is kept and can be resumed.
+  // kResume: a finished run is taken up again, too: finished.json is removed.
+  // kOverwrite: all but logs/ and strangers' files is removed first. Only for an attempt that finds
+  // another run here: a restart must not destroy the checkpoints of its own.
+  common::OutputMode mode = common::OutputMode::kAuto;
+  std::string run;  // identity
+  int64_t attempt = 0;
 };
 
 // Prepares OUTPUT on rank 0 before the ranks meet in it: creates it, proves by writing and syncing
-// a file that it is writable, applies `mode`, and removes temporary files of earlier attempts.
-// kOverwrite belongs to a run's first attempt: a restart must not destroy the checkpoints.
-// Errors: kAlreadyExists if it holds a finished run and mode is kFresh; else path and reason.
-common::Result<void> prepare_output(Disk& disk, const std::string& output, OutputMode mode,
-                                    int64_t attempt);
+// a file that it is writable, applies `mode`, removes temporary files of earlier attempts and of
+// other runs, and writes run.json.
+// Errors: kAlreadyExists if it holds a finished run and mode is kAuto, or a model or metrics that
+// no run has left and mode is not kOverwrite; else path and reason.
+common::Result<void> prepare_output(Disk& disk, const std::string& output,
+                                    const Preparation& preparation);
 
-// The step of the finished run in OUTPUT; nothing if its run is not finished. Finished means that
-// finished.json exists; it is written last, after the model. 0 if that file is not ours.
-std::optional<int64_t> finished_step(const std::string& output);
-common::Result<void> mark_finished(Disk& disk, const std::string& output, int64_t step);
+// The identity of the run that OUTPUT was last prepared for; empty if there is none.
+common::Result<std::string> prepared_run(const std::string& output);
+
+struct FinishedRun {
+  int64_t step = 0;  // 0 if finished.json is not ours
+  std::string run;   // identity; empty if finished.json is not ours
+  bool operator==(const FinishedRun&) const = default;
+};
+// The finished run in OUTPUT; nothing if its run is not finished. Finished means that finished.json
+// exists; it is written last, after the model.
+common::Result<std::optional<FinishedRun>> finished_run(const std::string& output);
+common::Result<void> mark_finished(Disk& disk, const std::string& output,
+                                   const FinishedRun& finished);
 
 // Cuts OUTPUT/metrics.jsonl back to the lines up to and with `step`, by an atomic rewrite; a torn
 // last line goes, too. Fine if there is no such file. Call it on rank 0 when training starts at

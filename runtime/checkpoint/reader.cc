@@ -38,9 +38,7 @@ Result<void> read_at(const DiskFile& file, int64_t offset_bytes, std::span<std::
   while (!bytes.empty()) {
     const ssize_t num_read = ::pread(file.descriptor(), bytes.data(), bytes.size(), offset_bytes);
     if (num_read < 0 && errno == EINTR) continue;
-    if (num_read < 0) {
-      return damaged(file.path(), offset_bytes, std::generic_category().message(errno));
-    }
+    if (num_read < 0) return common::system_error("read", file.path(), errno);
     if (num_read == 0) return damaged(file.path(), offset_bytes, "the file ends here");
     offset_bytes += num_read;
     bytes = bytes.subspan(static_cast<std::size_t>(num_read));
@@ -91,10 +89,12 @@ Result<std::vector<FoundCheckpoint>> find_checkpoints(const std::string& output)
   for (fs::directory_iterator entry(parent, error); entry != fs::directory_iterator();
        entry.increment(error)) {
     const std::optional<int64_t> step = parse_step_name(entry->path().filename().string());
-    std::error_code ignored;
-    if (step && fs::exists(entry->path() / kManifestName, ignored)) {
-      found.push_back({*step, entry->path().string()});
-    }
+    if (!step) continue;
+    const fs::path manifest = entry->path() / kManifestName;
+    std::error_code unseen;
+    const bool is_complete = fs::exists(manifest, unseen);
+    if (unseen) return common::system_error("look at", manifest.string(), unseen.value());
+    if (is_complete) found.push_back({*step, entry->path().string()});
   }
   if (error && error != std::errc::no_such_file_or_directory) {
     return common::system_error("list", parent, error.value());

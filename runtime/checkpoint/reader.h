@@ -17,21 +17,24 @@ struct FoundCheckpoint {
 };
 
 // The published checkpoints of OUTPUT, newest first; none if there is no such folder. Nothing is
-// opened: CheckpointReader::open() tells whether one is sound.
+// opened: CheckpointReader::open() tells whether one is sound. Errors: what keeps a folder from
+// being listed; a checkpoint that cannot be looked at is never taken for none.
 common::Result<std::vector<FoundCheckpoint>> find_checkpoints(const std::string& output);
 
 class CheckpointReader {
  public:
   // Reads the manifest and checks that every shard file is as long as it says.
   // Errors: kDataLoss naming the file (try the next older checkpoint, saying so); kInvalidArgument
-  // for a newer format; kNotFound if the folder went away.
+  // for a newer format; kNotFound if the folder went away; others, with the system's words, if a
+  // file cannot be read for now: that is no damage.
   static common::Result<CheckpointReader> open(const std::string& folder);
 
   const Manifest& manifest() const { return manifest_; }
 
   // Fills `values` with elements [begin_elem, begin_elem + values.size()) of a unit, from whatever
   // pieces hold them, verifying the checksum of each block that it touches. The range must lie in
-  // the unit. kDataLoss names file and offset; `values` is then unspecified.
+  // the unit. kDataLoss names file and offset; other errors as in open(). `values` is then
+  // unspecified.
   common::Result<void> read_slice(int64_t unit, PieceKind kind, int64_t begin_elem,
                                   std::span<float> values) const;
 
@@ -54,7 +57,7 @@ struct OpenedCheckpoint {
   std::vector<SkippedCheckpoint> skipped;
 };
 // Errors: kNotFound if OUTPUT holds no checkpoint before `before_step`; kDataLoss, listing the
-// reasons, if it holds some and all are damaged.
+// reasons, if it holds some and all are damaged; what open() returns besides kDataLoss.
 common::Result<OpenedCheckpoint> open_newest(const std::string& output,
                                              int64_t before_step = INT64_MAX);
 

@@ -1,5 +1,7 @@
 #include "runtime/common/progress.h"
 
+#include <utility>
+
 #include <nlohmann/json.hpp>
 
 namespace lockstep::common {
@@ -12,10 +14,12 @@ void read_optional(const nlohmann::json& json, const char* key, std::optional<T>
 }
 
 RankHeartbeat decode_heartbeat(const nlohmann::json& json) {
-  return RankHeartbeat{.rank = json.at("rank").get<int>(),
-                       .step = json.at("step").get<int64_t>(),
-                       .age_seconds = json.at("ageSeconds").get<double>(),
-                       .step_seconds = json.at("stepSeconds").get<double>()};
+  RankHeartbeat heartbeat{.rank = json.at("rank").get<int>(),
+                          .step = json.at("step").get<int64_t>(),
+                          .step_seconds = json.at("stepSeconds").get<double>(),
+                          .age_seconds = {}};
+  read_optional(json, "ageSeconds", heartbeat.age_seconds);
+  return heartbeat;
 }
 
 JobProgress decode_object(const nlohmann::json& json) {
@@ -59,10 +63,11 @@ std::string encode(const JobProgress& progress) {
   if (progress.last_checkpoint_step) json["lastCheckpointStep"] = *progress.last_checkpoint_step;
   if (progress.slowest_rank) json["slowestRank"] = *progress.slowest_rank;
   for (const RankHeartbeat& heartbeat : progress.ranks) {
-    json["ranks"].push_back({{"rank", heartbeat.rank},
-                             {"step", heartbeat.step},
-                             {"ageSeconds", heartbeat.age_seconds},
-                             {"stepSeconds", heartbeat.step_seconds}});
+    nlohmann::ordered_json entry = {{"rank", heartbeat.rank},
+                                    {"step", heartbeat.step},
+                                    {"stepSeconds", heartbeat.step_seconds}};
+    if (heartbeat.age_seconds) entry["ageSeconds"] = *heartbeat.age_seconds;
+    json["ranks"].push_back(std::move(entry));
   }
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

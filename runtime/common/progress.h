@@ -14,8 +14,10 @@ namespace lockstep::common {
 struct RankHeartbeat {
   int rank = 0;
   int64_t step = 0;         // last finished step
-  double age_seconds = 0;   // since the rank's last finished step or phase change
-  double step_seconds = 0;  // duration of its last step
+  double step_seconds = 0;  // of that step, until the rank waited for the others
+  // Since the rank's last finished step or phase change. Only of the rank that answers: a step ends
+  // with all ranks at once, so it does not know how long ago another one did something.
+  std::optional<double> age_seconds;
 };
 
 struct JobProgress {

@@ -71,6 +71,7 @@ Result<WorkerEnv> read_worker_env(const Lookup& lookup) {
   }
   ASSIGN_OR_RETURN(env.job_path, read_text(lookup, "LOCKSTEP_JOB", "the path of the job's JSON"));
   ASSIGN_OR_RETURN(env.attempt, read_int(lookup, {"LOCKSTEP_ATTEMPT", 0, 1 << 30, 0}));
+  env.run_id = lookup("LOCKSTEP_RUN_ID").value_or("");
   ASSIGN_OR_RETURN(env.output,
                    read_text(lookup, "LOCKSTEP_OUTPUT", "the path of the output folder"));
   ASSIGN_OR_RETURN(env.output_mode, read_output_mode(lookup));

@@ -11,21 +11,24 @@ namespace lockstep::common {
 
 // LOCKSTEP_OUTPUT_MODE: what to do with an output folder that already holds something.
 enum class OutputMode {
-  kAuto,  // "auto": an unfinished run resumes as checkpoint.resume says; a finished one is refused
-          // by attempt 0, and is a success for later attempts
+  kAuto,       // "auto": an unfinished run resumes as checkpoint.resume says; a finished one is
+               // refused, but is a success for later attempts of the run that finished it
   kResume,     // "resume": go on from the newest checkpoint, also of a finished run
-  kOverwrite,  // "overwrite": attempt 0 starts afresh; later attempts resume
+  kOverwrite,  // "overwrite": the first attempt of the run starts afresh; later ones resume
 };
 
 struct WorkerEnv {
-  int rank = 0;                                // RANK
-  int world_size = 1;                          // WORLD_SIZE
-  int local_rank = 0;                          // LOCAL_RANK
-  int local_world_size = 1;                    // LOCAL_WORLD_SIZE
-  std::string master_addr;                     // MASTER_ADDR
-  int master_port = 0;                         // MASTER_PORT
-  std::string job_path;                        // LOCKSTEP_JOB: path of the job's JSON
-  int attempt = 0;                             // LOCKSTEP_ATTEMPT
+  int rank = 0;              // RANK
+  int world_size = 1;        // WORLD_SIZE
+  int local_rank = 0;        // LOCAL_RANK
+  int local_world_size = 1;  // LOCAL_WORLD_SIZE
+  std::string master_addr;   // MASTER_ADDR
+  int master_port = 0;       // MASTER_PORT
+  std::string job_path;      // LOCKSTEP_JOB: path of the job's JSON
+  int attempt = 0;           // LOCKSTEP_ATTEMPT
+  // LOCKSTEP_RUN_ID: tells this run from others of the same job; all its attempts share it. Empty
+  // unless set: job name and configuration alone then tell runs apart.
+  std::string run_id;
   std::string output;                          // LOCKSTEP_OUTPUT
   OutputMode output_mode = OutputMode::kAuto;  // LOCKSTEP_OUTPUT_MODE
   int metrics_port = 9400;                     // LOCKSTEP_METRICS_PORT; 0 = any free port

@@ -1,11 +1,11 @@
 #include "runtime/model/decoder.h"
 
 #include <algorithm>
-#include <new>
 #include <stdexcept>
 #include <string>
 
 #include "runtime/kernels/elementwise.h"
+#include "runtime/kernels/float_buffer.h"
 #include "runtime/model/decoder_layer.h"
 #include "runtime/model/embedding.h"
 #include "runtime/model/head.h"
@@ -13,19 +13,6 @@
 
 namespace lockstep::runtime {
 namespace {
-
-constexpr std::align_val_t kAlignment{Layout::kAlignElems * sizeof(float)};
-
-struct AlignedDelete {
-  void operator()(float* data) const { ::operator delete(data, kAlignment); }
-};
-using AlignedFloats = std::unique_ptr<float, AlignedDelete>;
-
-// Not zeroed: every element is written before it is read.
-AlignedFloats allocate(int64_t elems) {
-  const size_t bytes = static_cast<size_t>(elems) * sizeof(float);
-  return AlignedFloats(static_cast<float*>(::operator new(bytes, kAlignment)));
-}
 
 void check(const common::ModelConfig& config, const BatchShape& shape) {
   const auto require = [](bool holds, const std::string& what) {
@@ -57,8 +44,7 @@ struct Decoder::Buffers {
   std::vector<int64_t> saved;  // per block
   int64_t scratch = 0;         // of the block that needs most; blocks run one at a time
   int64_t gradient = 0;  // [rows, hidden]: dy on the way in, dx on the way out, of every block
-  int64_t num_elems = 0;
-  AlignedFloats floats;
+  FloatBuffer floats;
 };
 
 Decoder::Decoder(const common::ModelConfig& config, const BatchShape& shape)
@@ -84,8 +70,7 @@ Decoder::Decoder(const common::ModelConfig& config, const BatchShape& shape)
   }
   buffers.scratch = layout.take(scratch_elems);
   buffers.gradient = layout.take(shape.rows() * config.hidden_size);
-  buffers.num_elems = layout.num_elems();
-  buffers.floats = allocate(buffers.num_elems);
+  buffers.floats = FloatBuffer(layout.num_elems());
 }
 
 Decoder::~Decoder() = default;
@@ -108,7 +93,7 @@ BlockBuffers Decoder::buffers_of(int64_t block) const {
   const auto i = static_cast<size_t>(block);
   const bool is_first = i == 0;
   const bool is_last = i + 1 == blocks_.size();
-  float* const base = buffers_->floats.get();
+  float* const base = buffers_->floats.data();
   float* const gradient = base + buffers_->gradient;
   return {.x = is_first ? nullptr : base + buffers_->y[i - 1],
           .y = is_last ? nullptr : base + buffers_->y[i],
@@ -151,8 +136,8 @@ std::vector<float> Decoder::next_token_logits(std::span<const int32_t> tokens,
 }
 
 int64_t Decoder::buffer_bytes() const {
-  return buffers_->num_elems * static_cast<int64_t>(sizeof(float)) +
-         static_cast<int64_t>(buffers_->rotary.size() * sizeof(float));
+  return static_cast<int64_t>(buffers_->floats.num_bytes() +
+                              buffers_->rotary.size() * sizeof(float));
 }
 
 }  // namespace lockstep::runtime

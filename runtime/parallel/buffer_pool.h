@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "runtime/parallel/float_buffer.h"
+#include "runtime/kernels/float_buffer.h"
 
 namespace lockstep::runtime {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/comm/collective.h"
-#include "runtime/parallel/float_buffer.h"
+#include "runtime/kernels/float_buffer.h"
 #include "runtime/parallel/shard_layout.h"
 
 namespace lockstep::runtime {

@@ -3,7 +3,7 @@
 #include <bit>
 #include <utility>
 
-#include "runtime/parallel/float_buffer.h"
+#include "runtime/kernels/float_buffer.h"
 #include "runtime/parallel/gradient_reducer.h"
 #include "runtime/parallel/shard_layout.h"
 #include "runtime/parallel/unit_gatherer.h"

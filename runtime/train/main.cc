@@ -1,4 +1,5 @@
 // lockstep-runtime: without a verb one rank of a job, described by its environment.
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "runtime/common/http_server.h"
+#include "runtime/kernels/denormals.h"
 #include "runtime/train/generate.h"
 #include "runtime/train/termination.h"
 #include "runtime/train/trainer.h"
@@ -22,15 +24,37 @@ using common::ErrorCode;
 using common::ExitCode;
 using common::HttpServer;
 using common::Log;
+using common::WorkerEnv;
 
-constexpr char kVersion[] = "lockstep-runtime 0.1.0";
+// The end of a rank's process, without unwinding: destructors of a rank wait for collectives that a
+// lost peer will never finish. The training thread and SIGTERM's may both come to it: the first one
+// reports and ends the process, the other waits for that.
+class Ending {
+ public:
+  [[noreturn]] void succeed() {
+    claim();
+    exit_with(ExitCode::kSucceeded);
+  }
 
-// Ends the process without unwinding: destructors of a rank wait for collectives that a lost peer
-// will never finish.
-[[noreturn]] void exit_with(ExitCode code) {
-  std::cout.flush();
-  _exit(static_cast<int>(code));
-}
+  // Reports `failure` at `step` and exits with its code.
+  [[noreturn]] void fail(const WorkerEnv& env, const Log& log, int64_t step,
+                         const RunFailure& failure) {
+    claim();
+    report_failure(env, log, step, failure);
+    exit_with(failure.code);
+  }
+
+ private:
+  void claim() {
+    while (taken_.test_and_set()) pause();
+  }
+  [[noreturn]] static void exit_with(ExitCode code) {
+    std::cout.flush();
+    _exit(static_cast<int>(code));
+  }
+
+  std::atomic_flag taken_;
+};
 
 std::unique_ptr<HttpServer> serve_status(const RankState& s, StatusBoard& board) {
   auto server = HttpServer::start(
@@ -42,39 +66,41 @@ std::unique_ptr<HttpServer> serve_status(const RankState& s, StatusBoard& board)
   return serving;
 }
 
+WorkerEnv read_environment() {
+  const auto lookup = [](const std::string& name) {
+    const char* const value = std::getenv(name.c_str());
+    return value ? std::optional<std::string>(value) : std::nullopt;
+  };
+  return value_or_raise(common::read_worker_env(lookup), ExitCode::kInvalidConfig);
+}
+
 [[noreturn]] void run_rank() {
-  // What outlives the try block is never destroyed (see exit_with).
+  block_stop_signals();
+  // What outlives the try block is never destroyed (see Ending).
+  Ending ending;
   RankState s;
   std::unique_ptr<StatusBoard> board;
+  std::unique_ptr<StopSignal> stop;
   std::unique_ptr<HttpServer> server;
   const std::unique_ptr<Disk> disk = real_disk();
-  StopSignal stop([&] {
-    const int64_t step = board->progress().step;  // the training thread may be at work on s
-    report_failure(s.env, s.log, step, preempted(step, false));
-    exit_with(ExitCode::kPreempted);
-  });
   try {
-    s.env = value_or_raise(common::read_worker_env([](const std::string& name) {
-                             const char* const value = std::getenv(name.c_str());
-                             return value ? std::optional<std::string>(value) : std::nullopt;
-                           }),
-                           ExitCode::kInvalidConfig);
+    s.env = read_environment();
     s.log = Log({{"rank", s.env.rank}, {"attempt", s.env.attempt}});
     load_job(s);
     s.log = Log({{"job", s.job.name}, {"rank", s.env.rank}, {"attempt", s.env.attempt}});
     board = std::make_unique<StatusBoard>(s.job.name, s.env.attempt, s.env.rank);
-    stop.release();  // there is nothing to save before the first step
+    // From here on s belongs to this thread alone: SIGTERM's has copies, and the board.
+    stop = std::make_unique<StopSignal>([&ending, &shown = *board, env = s.env, log = s.log] {
+      const int64_t step = shown.progress().step;
+      ending.fail(env, log, step, preempted(step, false));
+    });
     const OutputVerdict output = prepare_folder(s, *disk);
     server = serve_status(s, *board);
-    const ExitCode code = run_job(s, output, *disk, *board, stop);
-    if (code == ExitCode::kPreempted) {
-      report_failure(s.env, s.log, s.step, preempted(s.step, true));
-    }
-    exit_with(code);
+    const ExitCode code = run_job(s, output, *disk, *board, *stop);
+    if (code == ExitCode::kPreempted) ending.fail(s.env, s.log, s.step, preempted(s.step, true));
+    ending.succeed();
   } catch (...) {
-    const RunFailure failure = verdict_of(std::current_exception());
-    report_failure(s.env, s.log, s.step, failure);
-    exit_with(failure.code);
+    ending.fail(s.env, s.log, s.step, verdict_of(std::current_exception()));
   }
 }
 
@@ -96,7 +122,7 @@ int run_program(int argc, char** argv) {
       "environment that `lockstep run` and the operator set (RANK, WORLD_SIZE, MASTER_ADDR,\n"
       "MASTER_PORT, LOCKSTEP_JOB, LOCKSTEP_OUTPUT, ...).",
       "lockstep-runtime");
-  app.set_version_flag("--version", kVersion);
+  app.set_version_flag("--version", "lockstep-runtime " LOCKSTEP_VERSION);
   GenerateOptions options;
   CLI::App* const generate_verb = app.add_subcommand("generate", "write text with a trained model");
   generate_verb->add_option("--model", options.model, "folder with config.json, model.safetensors")
@@ -110,6 +136,7 @@ int run_program(int argc, char** argv) {
       ->capture_default_str();
   generate_verb->add_option("--seed", options.seed, "of the random draws")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
+  flush_denormals();  // before any other thread starts: all of them inherit it
   if (generate_verb->parsed()) return run_generate(options);
   run_rank();
 }

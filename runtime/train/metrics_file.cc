@@ -1,27 +1,21 @@
 #include "runtime/train/metrics_file.h"
 
 #include <cerrno>
-#include <cstring>
+#include <cstddef>
 #include <fstream>
+#include <string_view>
 #include <utility>
 
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "runtime/common/system_error.h"
+
 namespace lockstep::runtime {
-namespace {
 
-using common::Error;
-using common::ErrorCode;
 using common::Result;
-
-Error system_error(const std::string& path) {
-  return {ErrorCode::kUnavailable, path + ": " + std::strerror(errno),
-          "free space in the output folder, or allow writing to it"};
-}
-
-}  // namespace
+using common::system_error;
 
 std::string encode_metrics_line(const LoggedStep& logged) {
   const StepStats& stats = logged.last;
@@ -53,23 +47,23 @@ MetricsFile& MetricsFile::operator=(MetricsFile&& other) noexcept {
 Result<MetricsFile> MetricsFile::open(const std::string& output) {
   const std::string path = output + "/" + kMetricsFileName;
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (descriptor < 0) return system_error(path);
+  if (descriptor < 0) return system_error("open", path, errno);
   return MetricsFile(path, descriptor);
 }
 
 Result<void> MetricsFile::append(const LoggedStep& logged) {
   const std::string line = encode_metrics_line(logged) + "\n";
-  const ssize_t written = write(descriptor_, line.data(), line.size());
-  if (written < 0) return system_error(path_);
-  if (static_cast<std::size_t>(written) != line.size()) {
-    return Error{ErrorCode::kUnavailable, path_ + ": the disk is full",
-                 "free space in the output folder"};
+  for (std::string_view rest = line; !rest.empty();) {
+    const ssize_t written = write(descriptor_, rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return system_error("write", path_, errno);
+    rest.remove_prefix(static_cast<std::size_t>(written));
   }
   return {};
 }
 
 Result<void> MetricsFile::sync() {
-  if (fsync(descriptor_) != 0) return system_error(path_);
+  if (fsync(descriptor_) != 0) return system_error("sync", path_, errno);
   return {};
 }
 

@@ -23,6 +23,7 @@ namespace lockstep::runtime {
 struct RankState {
   common::WorkerEnv env;
   common::JobFile job;
+  std::string run;  // identity of the run, see Note [Whose output it is]
   common::Log log;
   std::unique_ptr<Collective> collective;
   std::optional<SampleSource> samples;
@@ -34,8 +35,7 @@ struct RankState {
   std::optional<GlobalNorm> global_norm;
   std::vector<int32_t> tokens;  // [micro batch, sequence] of the micro-batch in flight
   std::vector<int32_t> labels;
-  int64_t step = 0;             // finished steps
-  int64_t checkpoint_step = 0;  // step of the newest checkpoint; 0 = none
+  int64_t step = 0;  // finished steps
 
   const common::TrainConfig& config() const { return job.train; }
   bool is_rank0() const { return env.rank == 0; }

@@ -84,25 +84,63 @@ void initialize(RankState& s) {
   }
 }
 
+// How a run ends that cannot go on from a checkpoint because of `error`.
+ExitCode exit_code_of(const Error& error) {
+  switch (error.code) {
+    case ErrorCode::kDataLoss:
+      return ExitCode::kCheckpointDamaged;
+    case ErrorCode::kConflict:
+      return ExitCode::kInvalidConfig;
+    case ErrorCode::kInvalidArgument:  // a format of another version
+      return ExitCode::kInvalidData;
+    case ErrorCode::kNotFound:
+    case ErrorCode::kPermissionDenied:
+      return ExitCode::kInputNotFound;
+    default:
+      return ExitCode::kInternal;  // of the system; a restart may find it gone
+  }
+}
+
+// Loads the checkpoint on all ranks. Returns why it is damaged, on any rank; nothing if it is not.
+// Whatever else goes wrong says nothing about the checkpoint and ends the work.
+std::optional<Error> load_on_all_ranks(RankState& s, const std::string& folder) {
+  const Result<void> loaded = load_shards(s, folder);
+  std::optional<RunFailure> failure;
+  std::string damage;
+  if (!loaded && loaded.error().code == ErrorCode::kDataLoss) damage = loaded.error().message + " ";
+  if (!loaded && damage.empty()) failure = to_failure(exit_code_of(loaded.error()), loaded.error());
+  agree(*s.collective, failure, "reading the checkpoint");
+  for (const std::string& text : gather_texts(*s.collective, damage, "loading the checkpoint")) {
+    if (!text.empty()) return Error{ErrorCode::kDataLoss, text, ""};
+  }
+  return std::nullopt;
+}
+
 // Rank 0's choice of the next checkpoint to try, and the damaged ones that it passed over.
 struct Candidates {
   std::vector<SkippedCheckpoint> damaged;
   int64_t before_step = std::numeric_limits<int64_t>::max();
 };
 
+// Nothing is left to try after `last`, and every checkpoint was damaged.
+Error all_damaged(const RankState& s, const Candidates& candidates, const Error& last) {
+  std::string all = last.message;
+  for (const SkippedCheckpoint& skipped : candidates.damaged) {
+    all += "; " + skipped.reason.message;
+  }
+  return {ErrorCode::kDataLoss, "no sound checkpoint in " + s.env.output + ": " + all,
+          "restore the checkpoints, or remove them to start afresh"};
+}
+
 // The step to try; 0 if the output holds no checkpoint.
 Result<int64_t> choose(const RankState& s, Candidates& candidates) {
   Result<OpenedCheckpoint> opened = open_newest(s.env.output, candidates.before_step);
   if (!opened) {
-    const bool none_at_all =
-        opened.error().code == ErrorCode::kNotFound && candidates.damaged.empty();
-    if (none_at_all) return int64_t{0};
-    std::string all = opened.error().message;
-    for (const SkippedCheckpoint& skipped : candidates.damaged) {
-      all += "; " + skipped.reason.message;
-    }
-    return Error{ErrorCode::kDataLoss, "no sound checkpoint in " + s.env.output + ": " + all,
-                 "restore the checkpoints, or remove them to start afresh"};
+    const Error& error = opened.error();
+    const bool is_end = error.code == ErrorCode::kNotFound || error.code == ErrorCode::kDataLoss;
+    if (!is_end) return error;
+    if (error.code == ErrorCode::kNotFound && candidates.damaged.empty()) return int64_t{0};
+    return all_damaged(s, candidates, error);
   }
   candidates.damaged.insert(candidates.damaged.end(), opened->skipped.begin(),
                             opened->skipped.end());
@@ -127,11 +165,8 @@ Result<void> set_aside(const RankState& s, Disk& disk, const Candidates& candida
 int64_t agree_on_choice(RankState& s, Candidates& candidates) {
   Result<int64_t> chosen = int64_t{0};
   if (s.is_rank0()) chosen = choose(s, candidates);
-  const bool is_conflict = !chosen && chosen.error().code == ErrorCode::kConflict;
-  const int64_t step =
-      agree_on(*s.collective, std::move(chosen),
-               is_conflict ? ExitCode::kInvalidConfig : ExitCode::kCheckpointDamaged,
-               "choosing a checkpoint");
+  const ExitCode code = chosen ? ExitCode::kSucceeded : exit_code_of(chosen.error());
+  const int64_t step = agree_on(*s.collective, std::move(chosen), code, "choosing a checkpoint");
   return std::stoll(gather_texts(*s.collective, std::to_string(step), "checkpoint step").front());
 }
 
@@ -160,21 +195,17 @@ void resume_or_initialize(RankState& s, Disk& disk, bool may_resume) {
     const int64_t step = agree_on_choice(s, candidates);
     if (step == 0) break;
     const std::string folder = s.env.output + "/checkpoints/step-" + std::to_string(step);
-    const Result<void> loaded = load_shards(s, folder);
-    const std::vector<std::string> damages = gather_texts(
-        *s.collective, loaded ? "" : loaded.error().message + " ", "loading the checkpoint");
-    const auto damage = std::find_if(damages.begin(), damages.end(),
-                                     [](const std::string& text) { return !text.empty(); });
-    if (damage == damages.end()) {
+    const std::optional<Error> damage = load_on_all_ranks(s, folder);
+    if (!damage) {
       Result<void> moved;
       if (s.is_rank0()) moved = set_aside(s, disk, candidates);
       agree_on(*s.collective, std::move(moved), ExitCode::kOutputUnwritable,
                "setting damaged checkpoints aside");
-      s.step = s.checkpoint_step = step;
+      s.step = step;
       if (s.is_rank0()) s.log.info("resumed", {{"step", step}, {"folder", folder}});
       return;
     }
-    candidates.damaged.push_back({{step, folder}, {ErrorCode::kDataLoss, *damage, ""}});
+    candidates.damaged.push_back({{step, folder}, *damage});
     candidates.before_step = step;
   }
   initialize(s);

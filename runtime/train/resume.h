@@ -15,10 +15,11 @@ namespace lockstep::runtime {
 std::optional<common::Error> find_conflict(const RankState& s, const Manifest& manifest);
 
 // Fills weights and moments of s.parallelism->shards() from the newest sound checkpoint, or with
-// initial weights if there is none or `may_resume` is false; sets s.step and s.checkpoint_step.
+// initial weights if there is none or `may_resume` is false; sets s.step.
 // Damaged newer checkpoints are logged and set aside. Every rank must call it.
 // Throws RunError: kCheckpointDamaged if there are checkpoints and none is sound, kInvalidConfig if
-// the newest is another run's.
+// the newest is another run's, kInvalidData if it has an unknown format; kInputNotFound or
+// kInternal, with the system's words, if it cannot be read for now. No checkpoint is touched then.
 void resume_or_initialize(RankState& s, Disk& disk, bool may_resume);
 
 }  // namespace lockstep::runtime

@@ -24,6 +24,8 @@ std::string usual_hint(ExitCode code) {
       return "choose an output folder that can be written, on a disk with free space";
     case ExitCode::kPortInUse:
       return "stop the other process, or choose another port";
+    case ExitCode::kInternal:
+      return "start it again; if it stays, please report this with the rank's log";
     default:
       return "";
   }

@@ -66,7 +66,6 @@ void save_checkpoint(RankState& s, Disk& disk) {
   if (s.is_rank0()) published = publish_all(s, disk, piece_texts);
   agree_on(*s.collective, std::move(published), ExitCode::kOutputUnwritable,
            "publishing the checkpoint");
-  s.checkpoint_step = s.step;
 }
 
 }  // namespace lockstep::runtime

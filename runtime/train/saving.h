@@ -6,8 +6,8 @@
 
 namespace lockstep::runtime {
 
-// Writes OUTPUT/checkpoints/step-N of step s.step and sets s.checkpoint_step. Every rank must call
-// it; blocks until it is published on stable storage. On an error the earlier checkpoints are as
+// Writes OUTPUT/checkpoints/step-N of step s.step. Every rank must call it; blocks until it is
+// published on stable storage. On an error the earlier checkpoints are as
 // they were: throws RunError(kOutputUnwritable) on the rank that failed, PeerLostError on others.
 void save_checkpoint(RankState& s, Disk& disk);
 

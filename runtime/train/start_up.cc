@@ -1,10 +1,14 @@
 #include "runtime/train/start_up.h"
 
+#include <array>
 #include <chrono>
+#include <cstdio>
 #include <fstream>
+#include <span>
 #include <sstream>
 #include <utility>
 
+#include "runtime/checkpoint/crc32c.h"
 #include "runtime/checkpoint/output_folder.h"
 #include "runtime/checkpoint/reader.h"
 #include "runtime/comm/rendezvous.h"
@@ -22,22 +26,45 @@ namespace {
 using common::Error;
 using common::ErrorCode;
 using common::ExitCode;
+using common::OutputMode;
 using common::Result;
 
-bool holds_checkpoints(const std::string& output) {
-  const auto found = find_checkpoints(output);
-  return found && !found->empty();
+// Equal in all attempts of a run, different for another job, configuration or LOCKSTEP_RUN_ID.
+std::string identify_run(const RankState& s) {
+  const std::string text = s.job.name + "\n" + s.job.train_json + "\n" + s.env.run_id;
+  std::array<char, 9> digits{};
+  std::snprintf(digits.data(), digits.size(), "%08x", crc32c(std::as_bytes(std::span(text))));
+  return digits.data();
 }
 
-// How this attempt treats what it finds. A run that never resumes starts afresh in every attempt.
-OutputMode preparation(const RankState& s) {
-  const bool restart = s.env.attempt > 0;
-  if (s.env.output_mode == common::OutputMode::kOverwrite && !restart) {
-    return OutputMode::kOverwrite;
+// How this attempt treats what it finds in the output.
+//   is_ours: an earlier attempt of this run has prepared it.
+OutputMode choose_mode(const RankState& s, bool is_ours) {
+  if (s.env.output_mode == OutputMode::kResume) return OutputMode::kResume;
+  const bool starts_afresh =
+      is_ours ? !s.config().checkpoint.resume : s.env.output_mode == OutputMode::kOverwrite;
+  return starts_afresh ? OutputMode::kOverwrite : OutputMode::kAuto;
+}
+
+// Returns whether the run is finished. Errors: kConflict if there are checkpoints that it may not
+// go on from; what prepare_output() returns.
+Result<bool> prepare(const RankState& s, Disk& disk) {
+  const std::string& output = s.env.output;
+  ASSIGN_OR_RETURN(const std::string found, prepared_run(output));
+  const bool is_ours = s.env.attempt > 0 && found == s.run;
+  ASSIGN_OR_RETURN(const std::optional<FinishedRun> finished, finished_run(output));
+  if (is_ours && finished && finished->run == s.run) return true;
+  const OutputMode mode = choose_mode(s, is_ours);
+  ASSIGN_OR_RETURN(const std::vector<FoundCheckpoint> checkpoints, find_checkpoints(output));
+  if (mode == OutputMode::kAuto && !s.config().checkpoint.resume && !checkpoints.empty()) {
+    return Error{
+        ErrorCode::kConflict,
+        "train.checkpoint.resume is never, but " + output + " holds checkpoints of an earlier run",
+        "overwrite the output, choose another, or set resume to auto"};
   }
-  if (s.env.output_mode == common::OutputMode::kResume) return OutputMode::kResume;
-  if (!s.config().checkpoint.resume && restart) return OutputMode::kOverwrite;
-  return OutputMode::kFresh;
+  RETURN_IF_ERROR(
+      prepare_output(disk, output, {.mode = mode, .run = s.run, .attempt = s.env.attempt}));
+  return false;
 }
 
 void meet(RankState& s) {
@@ -163,7 +190,7 @@ void build_model(RankState& s) {
 
 // True if a checkpoint found in the output is this run's to go on from.
 bool may_resume(const RankState& s) {
-  return s.config().checkpoint.resume || s.env.output_mode == common::OutputMode::kResume;
+  return s.config().checkpoint.resume || s.env.output_mode == OutputMode::kResume;
 }
 
 }  // namespace
@@ -173,6 +200,7 @@ void load_job(RankState& s) {
   const bool missing = !job && job.error().code == ErrorCode::kNotFound;
   s.job =
       value_or_raise(std::move(job), missing ? ExitCode::kInputNotFound : ExitCode::kInvalidConfig);
+  s.run = identify_run(s);
   if (s.job.ranks != s.env.world_size) {
     throw RunError({ExitCode::kInvalidConfig,
                     "ranks: the job is for " + std::to_string(s.job.ranks) +
@@ -198,20 +226,16 @@ void load_job(RankState& s) {
 
 OutputVerdict prepare_folder(const RankState& s, Disk& disk) {
   if (!s.is_rank0()) return {};
-  const std::string& output = s.env.output;
-  if (s.env.attempt > 0 && finished_step(output)) return {.failure = {}, .finished = true};
-  const OutputMode mode = preparation(s);
-  if (mode == OutputMode::kFresh && !s.config().checkpoint.resume && holds_checkpoints(output)) {
-    return {RunFailure{
-        ExitCode::kInvalidConfig,
-        "train.checkpoint.resume is never, but " + output + " holds checkpoints of an earlier run",
-        "overwrite the output, choose another, or set resume to auto"}};
+  const Result<bool> finished = prepare(s, disk);
+  if (finished) return {.failure = {}, .finished = *finished};
+  switch (finished.error().code) {
+    case ErrorCode::kAlreadyExists:
+      return {to_failure(ExitCode::kOutputFinished, finished.error())};
+    case ErrorCode::kConflict:
+      return {to_failure(ExitCode::kInvalidConfig, finished.error())};
+    default:
+      return {to_failure(ExitCode::kOutputUnwritable, finished.error())};
   }
-  const Result<void> prepared = prepare_output(disk, output, mode, s.env.attempt);
-  if (prepared) return {};
-  const bool refused = prepared.error().code == ErrorCode::kAlreadyExists;
-  return {to_failure(refused ? ExitCode::kOutputFinished : ExitCode::kOutputUnwritable,
-                     prepared.error())};
 }
 
 Start start_up(RankState& s, const OutputVerdict& output, Disk& disk, StatusBoard& board) {

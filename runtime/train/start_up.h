@@ -15,9 +15,9 @@ enum class Start {
   kAlreadyFinished,  // a restart of a finished run: nothing is left to do
 };
 
-// Reads the job file of s.env into s.job. Throws RunError: kInputNotFound if it is missing,
-// kInvalidConfig if it is wrong, is for another rank count, or the ranks do not divide the
-// micro-batches.
+// Reads the job file of s.env into s.job and names the run in s.run. Throws RunError:
+// kInputNotFound if it is missing, kInvalidConfig if it is wrong, is for another rank count, or the
+// ranks do not divide the micro-batches.
 void load_job(RankState& s);
 
 // What rank 0 found in the output folder.
@@ -27,6 +27,7 @@ struct OutputVerdict {
 };
 
 // Prepares the output folder on rank 0 as LOCKSTEP_OUTPUT_MODE says; does nothing on other ranks.
+// What another run left there is never taken for this one's, see Note [Whose output it is].
 // The first thing to do after load_job(): an attempt that fails later must not leave an output that
 // was to be overwritten to the next attempt. The verdict is for start_up(), which tells it to all.
 OutputVerdict prepare_folder(const RankState& s, Disk& disk);

@@ -70,8 +70,8 @@ void StatusBoard::step_done(const StepStats& stats) {
     for (std::size_t rank = 0; rank < stats.busy_seconds.size(); ++rank) {
       progress_.ranks[rank] = {.rank = static_cast<int>(rank),
                                .step = stats.step,
-                               .age_seconds = 0,
-                               .step_seconds = stats.busy_seconds[rank]};
+                               .step_seconds = stats.busy_seconds[rank],
+                               .age_seconds = {}};
     }
     const auto slowest = std::max_element(stats.busy_seconds.begin(), stats.busy_seconds.end());
     progress_.slowest_rank = static_cast<int>(slowest - stats.busy_seconds.begin());
@@ -100,8 +100,10 @@ void StatusBoard::checkpoint_done(int64_t step, double seconds) {
 common::JobProgress StatusBoard::progress() const {
   const std::lock_guard lock(mutex_);
   common::JobProgress progress = progress_;
-  const double age = std::chrono::duration<double>(Clock::now() - last_change_).count();
-  for (common::RankHeartbeat& heartbeat : progress.ranks) heartbeat.age_seconds = age;
+  for (common::RankHeartbeat& heartbeat : progress.ranks) {
+    if (heartbeat.rank != progress.rank) continue;
+    heartbeat.age_seconds = std::chrono::duration<double>(Clock::now() - last_change_).count();
+  }
   return progress;
 }
 

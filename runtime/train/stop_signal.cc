@@ -17,10 +17,13 @@ sigset_t sigterm_only() {
 
 }  // namespace
 
-StopSignal::StopSignal(std::function<void()> exit_now) : exit_now_(std::move(exit_now)) {
+void block_stop_signals() {
   const sigset_t set = sigterm_only();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signal(SIGINT, SIG_IGN);
+}
+
+StopSignal::StopSignal(std::function<void()> exit_now) : exit_now_(std::move(exit_now)) {
   receiver_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "stop-signal");
     receive();
@@ -41,10 +44,14 @@ void StopSignal::receive() {
   while (true) {
     int number = 0;
     sigwait(&set, &number);
-    const std::lock_guard lock(mutex_);
-    if (closing_) return;
-    if (!held_) exit_now_();
-    wished_ = true;
+    bool exits = false;
+    {
+      const std::lock_guard lock(mutex_);
+      if (closing_) return;
+      wished_ = true;
+      exits = !held_;
+    }
+    if (exits) exit_now_();
   }
 }
 
@@ -54,9 +61,13 @@ void StopSignal::hold() {
 }
 
 void StopSignal::release() {
-  const std::lock_guard lock(mutex_);
-  held_ = false;
-  if (wished_) exit_now_();
+  bool exits = false;
+  {
+    const std::lock_guard lock(mutex_);
+    held_ = false;
+    exits = wished_;
+  }
+  if (exits) exit_now_();
 }
 
 bool StopSignal::wished() const {

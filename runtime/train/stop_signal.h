@@ -8,12 +8,17 @@
 
 namespace lockstep::runtime {
 
-// Receives SIGTERM on a thread of its own from construction to destruction. Construct it before any
-// other thread starts, because threads inherit that the signal is blocked.
+// From now on SIGTERM waits for a StopSignal, and SIGINT is ignored. Call it before any thread
+// starts: threads inherit that a signal is blocked.
+void block_stop_signals();
+
+// Receives SIGTERM on a thread of its own from construction to destruction, after
+// block_stop_signals(); one that came between the two counts. Starts as after release().
 class StopSignal {
  public:
-  // `exit_now` ends the process; it is called when SIGTERM comes while there is nothing to save.
-  // Starts as after hold(): release() when what `exit_now` needs is there.
+  // `exit_now` ends the process; it is called when SIGTERM comes while there is nothing to save, on
+  // the thread of this object or in release(), without a lock. What it reads must be there and stay
+  // as it is, or be safe to read from any thread.
   explicit StopSignal(std::function<void()> exit_now);
   ~StopSignal();
   StopSignal(const StopSignal&) = delete;
@@ -31,7 +36,7 @@ class StopSignal {
 
   const std::function<void()> exit_now_;
   mutable std::mutex mutex_;
-  bool held_ = true;      // guarded by mutex_
+  bool held_ = false;     // guarded by mutex_
   bool wished_ = false;   // guarded by mutex_
   bool closing_ = false;  // guarded by mutex_
   std::thread receiver_;

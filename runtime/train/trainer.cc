@@ -63,11 +63,11 @@ bool train(RankState& s, Disk& disk, StatusBoard& board, const StopSignal& stop)
   return true;
 }
 
-// Rank 0: what remains besides the model. The marker comes last.
+// Rank 0: what remains besides the model. finished.json comes last.
 Result<void> write_results(const RankState& s, Disk& disk) {
   const std::string svg = draw_loss(s.job.name, read_losses(s.env.output));
   RETURN_IF_ERROR(replace_file(disk, s.env.output, "loss.svg", svg));
-  return mark_finished(disk, s.env.output, s.step);
+  return mark_finished(disk, s.env.output, {.step = s.step, .run = s.run});
 }
 
 }  // namespace
@@ -85,8 +85,10 @@ ExitCode run_job(RankState& s, const OutputVerdict& output, Disk& disk, StatusBo
   }
   stop.release();  // the last step is saved: a restart only has to export
 
-  board.set_phase("exporting");
-  export_model(s, disk);
+  if (s.config().export_at_end) {
+    board.set_phase("exporting");
+    export_model(s, disk);
+  }
   Result<void> written;
   if (s.is_rank0()) written = write_results(s, disk);
   agree_on(*s.collective, std::move(written), ExitCode::kOutputUnwritable, "finishing the output");

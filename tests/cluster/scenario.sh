@@ -80,10 +80,11 @@ spec:
     batch: {globalBatchSize: 8, microBatchSize: 1}
     steps: $3
     parallelism: {strategy: $4}
-    checkpoint: {everySteps: 20}
+    checkpoint: {everySteps: 100}
     logging: {everySteps: 1}
 Y
 }
+has_checkpoint() { compgen -G "$(output_of "$1")/checkpoints/step-*/manifest.json" >/dev/null; } # job
 output_of() { echo "$CLUSTER_STATE/node/volumes/$scenario/$1"; } # job
 pod_pid() { cat "$CLUSTER_STATE/node/pods/$1/pid"; }             # pod
 # What metrics.jsonl says of the mathematics: times dropped.

@@ -1,9 +1,13 @@
 // What cannot be trained is refused with a typed exit code, one message and a hint; nothing that
 // was there is lost.
+#include <array>
+#include <cstdio>
 #include <filesystem>
+#include <span>
 
 #include <gtest/gtest.h>
 
+#include "runtime/checkpoint/crc32c.h"
 #include "runtime/common/http_server.h"
 #include "tests/equivalence/tiny_job.h"
 
@@ -152,6 +156,39 @@ TEST_F(RefusalsTest, OnlyDamagedCheckpoints) {
   GangOptions resume = options(job());
   resume.env["LOCKSTEP_OUTPUT_MODE"] = "resume";
   expect_refusal(resume, ExitCode::kCheckpointDamaged, "step-4");
+}
+
+// The link stands for all that keeps a sound file from being read.
+TEST_F(RefusalsTest, ACheckpointThatCannotBeReadIsNotTakenForDamaged) {
+  EXPECT_EQ(Gang(options(job())).wait(), std::vector<int>{0});
+  const std::string checkpoint = folder_.path("output") + "/checkpoints/step-4";
+  std::filesystem::remove(checkpoint + "/rank-0.bin");
+  std::filesystem::create_symlink("rank-0.bin", checkpoint + "/rank-0.bin");
+  GangOptions resume = options(job());
+  resume.env["LOCKSTEP_OUTPUT_MODE"] = "resume";
+  expect_refusal(resume, ExitCode::kInternal, checkpoint + "/rank-0.bin");
+  EXPECT_TRUE(std::filesystem::exists(checkpoint + "/manifest.json")) << "it was set aside";
+}
+
+TEST_F(RefusalsTest, ACheckpointOfAnotherFormatVersion) {
+  EXPECT_EQ(Gang(options(job())).wait(), std::vector<int>{0});
+  const std::string path = folder_.path("output") + "/checkpoints/step-4/manifest.json";
+  nlohmann::json envelope = nlohmann::json::parse(read_text(path));
+  envelope["manifest"]["version"] = 99;
+  const std::string body = envelope["manifest"].dump();
+  std::array<char, 9> digits{};
+  std::snprintf(digits.data(), digits.size(), "%08x",
+                runtime::crc32c(std::as_bytes(std::span(body))));
+  envelope["crc32c"] = digits.data();
+  write_text(path, envelope.dump());
+
+  GangOptions resume = options(job());
+  resume.env["LOCKSTEP_OUTPUT_MODE"] = "resume";
+  Gang gang(resume);
+  EXPECT_EQ(gang.wait(), std::vector<int>{static_cast<int>(ExitCode::kInvalidData)});
+  ASSERT_TRUE(gang.last_words(0));
+  EXPECT_NE(gang.last_words(0)->message.find("format version 99"), std::string::npos);
+  EXPECT_EQ(gang.last_words(0)->hint, "use the version of the program that wrote this checkpoint");
 }
 
 TEST_F(RefusalsTest, LossThatIsNotFinite) {

@@ -34,6 +34,6 @@ function(lockstep_test name)
     target_compile_options(${name} PRIVATE -fPIC)
     target_precompile_headers(${name} REUSE_FROM lockstep_pch)
   endif()
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
     PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT 600 ${ARG_PROPERTIES})
 endfunction()

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The quickstart's own manifest succeeds through the API server, and its bits are those of a local run.
 . "$LOCKSTEP_SOURCE/tests/cluster/scenario.sh"
-kubectl apply --server-side -f "$LOCKSTEP_SOURCE/examples/quickstart.yaml"
+kubectl apply -f "$LOCKSTEP_SOURCE/examples/quickstart.yaml"
 await 60 "running ranks" bash -c "'$BIN/kubectl' -n $scenario get tjob quickstart -o 'jsonpath={.status.ranks.running}' | grep -qx 2"
 await 300 "progress in status" bash -c "'$BIN/kubectl' -n $scenario get tjob quickstart -o 'jsonpath={.status.progress.step}' | grep -q ."
 expect_match "columns" "$(kubectl get tjob | head -n 1)" '^NAME +STATE +STEP +LOSS +TOK/S +ETA +RESTARTS +AGE'

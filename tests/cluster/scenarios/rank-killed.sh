@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # A rank killed in mid-run costs one attempt, names the rank, and changes no bit of the result.
 . "$LOCKSTEP_SOURCE/tests/cluster/scenario.sh"
-small_job undisturbed 2 200 zero3 | kubectl apply -f -
+small_job undisturbed 2 1500 zero3 | kubectl apply -f -
 await_success undisturbed
-small_job disturbed 2 200 zero3 | kubectl apply -f -
-await 120 "checkpoint" test -e "$(output_of disturbed)/checkpoints/step-40/manifest.json"
+small_job disturbed 2 1500 zero3 | kubectl apply -f -
+await 120 "checkpoint" has_checkpoint disturbed
 kill -KILL "$(pod_pid disturbed-0-1)"
 await_success disturbed
 expect_equal "attempt" "$(status disturbed attempt)" 1

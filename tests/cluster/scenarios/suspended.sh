@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # A suspended job saves a checkpoint and frees its pods; resumed on another number of ranks it ends with the same bits.
 . "$LOCKSTEP_SOURCE/tests/cluster/scenario.sh"
-small_job whole 4 200 zero3 | kubectl apply -f -
+small_job whole 4 1500 zero3 | kubectl apply -f -
 await_success whole
-small_job halved 4 200 zero3 | kubectl apply -f -
-await 120 "checkpoint" test -e "$(output_of halved)/checkpoints/step-40/manifest.json"
+small_job halved 4 1500 zero3 | kubectl apply -f -
+await 120 "checkpoint" has_checkpoint halved
 kubectl patch tjob halved --type merge -p '{"spec":{"suspend":true}}'
 kubectl wait --for=condition=Suspended tjob/halved --timeout=180s
-no_pods() { [ -z "$(kubectl get pods -l lockstep.dev/job-name=halved -o name)" ]; }
+no_pods() { local out; out=$(kubectl get pods -l lockstep.dev/job-name=halved -o name) && [ -z "$out" ]; }
 await 60 "pods gone while suspended" no_pods
 kubectl patch tjob halved --type merge -p '{"spec":{"suspend":false,"ranks":2}}'
 await_success halved

@@ -75,7 +75,8 @@ TrainingJobStatus full_status() {
 TEST(CodecTest, JobWrittenBeforeDefaultsIsReadWithDefaultsAndResolved) {
   const common::Result<TrainingJob> job = decode_job(job_object());
   ASSERT_TRUE(job.has_value()) << job.error().message;
-  EXPECT_EQ(job->key(), (JobKey{"ns", "tiny"}));
+  EXPECT_EQ(job->meta.ns, "ns");
+  EXPECT_EQ(job->meta.name, "tiny");
   EXPECT_EQ(job->meta.generation, 3);
   EXPECT_EQ(job->meta.creation_time, parse_time("2026-01-31T12:00:00Z"));
   EXPECT_FALSE(job->meta.deletion_time.has_value());

@@ -83,7 +83,7 @@ TEST(ReconcilerTest, WritesTheProgressOfAStepThatStandsOnce) {
     progress.strategy = "zero3";
     progress.step = 5;
     progress.total_steps = 10;
-    progress.loss = "2.5";
+    progress.loss = "2.5000";
     return progress;
   });
   cluster.server().add("trainingjobs", demo_job(3));
@@ -96,7 +96,7 @@ TEST(ReconcilerTest, WritesTheProgressOfAStepThatStandsOnce) {
   cluster.await_progress();
   ASSERT_TRUE(cluster.settle());
   EXPECT_EQ(cluster.job()["status"]["progress"]["step"], 5);
-  EXPECT_EQ(cluster.job()["status"]["progress"]["loss"], "2.5");
+  EXPECT_EQ(cluster.job()["status"]["progress"]["loss"], "2.5000");
   EXPECT_EQ(cluster.job()["status"]["strategy"], "zero3");
   const auto writes = cluster.server().writes();
   for (int i = 0; i < 10; ++i) {

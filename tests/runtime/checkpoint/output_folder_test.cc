@@ -14,6 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using common::ErrorCode;
+using common::OutputMode;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
@@ -30,8 +31,14 @@ class OutputFolderTest : public ::testing::Test {
     write_text(output_ + "/loss.svg", "<svg/>");
     write_text(output_ + "/logs/attempt-1/rank-0.log", "log");
     write_text(output_ + "/notes.txt", "the user's");
-    ASSERT_TRUE(mark_finished(*disk_, output_, 9));
+    write_text(output_ + "/run.json", R"({"run":"old"})");
+    ASSERT_TRUE(mark_finished(*disk_, output_, {.step = 9, .run = "old"}));
   }
+  static Preparation first(OutputMode mode) { return {.mode = mode, .run = "new", .attempt = 0}; }
+  static Preparation restart(int64_t attempt, const std::string& run) {
+    return {.mode = OutputMode::kAuto, .run = run, .attempt = attempt};
+  }
+  std::optional<FinishedRun> finished() const { return *finished_run(output_); }
   bool exists(const std::string& name) const { return fs::exists(output_ + "/" + name); }
 
   TempFolder folder_;
@@ -39,38 +46,53 @@ class OutputFolderTest : public ::testing::Test {
   std::unique_ptr<Disk> disk_ = real_disk();
 };
 
-TEST_F(OutputFolderTest, NewFolderIsCreatedAndLeftClean) {
-  ASSERT_TRUE(prepare_output(*disk_, output_, OutputMode::kFresh, 1));
-  EXPECT_TRUE(fs::is_empty(output_));
+TEST_F(OutputFolderTest, NewFolderIsCreatedAndHoldsOnlyTheNameOfItsRun) {
+  ASSERT_TRUE(prepare_output(*disk_, output_, first(OutputMode::kAuto)));
+  EXPECT_EQ(std::distance(fs::directory_iterator(output_), fs::directory_iterator()), 1);
+  EXPECT_EQ(*prepared_run(output_), "new");
+}
+
+TEST_F(OutputFolderTest, ModelThatNoRunHasLeftIsRefusedUntouched) {
+  write_text(output_ + "/model/mine.txt", "mine");
+  for (const OutputMode mode : {OutputMode::kAuto, OutputMode::kResume}) {
+    const auto prepared = prepare_output(*disk_, output_, first(mode));
+    ASSERT_FALSE(prepared);
+    EXPECT_EQ(prepared.error().code, ErrorCode::kAlreadyExists);
+    EXPECT_THAT(prepared.error().message, HasSubstr("model"));
+    EXPECT_TRUE(exists("model/mine.txt"));
+  }
 }
 
 TEST_F(OutputFolderTest, FinishedRunIsRefusedUntouched) {
   fill_with_finished_run();
-  const auto prepared = prepare_output(*disk_, output_, OutputMode::kFresh, 1);
+  const auto prepared = prepare_output(*disk_, output_, first(OutputMode::kAuto));
   ASSERT_FALSE(prepared);
   EXPECT_EQ(prepared.error().code, ErrorCode::kAlreadyExists);
   EXPECT_THAT(prepared.error().message, HasSubstr("9 steps"));
   EXPECT_THAT(prepared.error().hint, HasSubstr("--overwrite"));
-  EXPECT_EQ(finished_step(output_), 9);
+  EXPECT_EQ(finished(), (FinishedRun{9, "old"}));
+  EXPECT_EQ(*prepared_run(output_), "old");
   EXPECT_TRUE(exists("checkpoints/step-9/manifest.json"));
 }
 
 TEST_F(OutputFolderTest, ResumeKeepsTheRunAndTakesItsMarkerAway) {
   fill_with_finished_run();
-  ASSERT_TRUE(prepare_output(*disk_, output_, OutputMode::kResume, 1));
-  EXPECT_EQ(finished_step(output_), std::nullopt);
+  ASSERT_TRUE(prepare_output(*disk_, output_, first(OutputMode::kResume)));
+  EXPECT_EQ(finished(), std::nullopt);
+  EXPECT_EQ(*prepared_run(output_), "new");
   EXPECT_TRUE(exists("checkpoints/step-9/manifest.json"));
   EXPECT_TRUE(exists("metrics.jsonl"));
 }
 
 TEST_F(OutputFolderTest, OverwriteRemovesTheRunButNotLogsNorTheUsersFiles) {
   fill_with_finished_run();
-  ASSERT_TRUE(prepare_output(*disk_, output_, OutputMode::kOverwrite, 1));
+  ASSERT_TRUE(prepare_output(*disk_, output_, first(OutputMode::kOverwrite)));
   std::set<std::string> left;
   for (const auto& entry : fs::directory_iterator(output_)) {
     left.insert(entry.path().filename().string());
   }
-  EXPECT_EQ(left, (std::set<std::string>{"logs", "notes.txt"}));
+  EXPECT_EQ(left, (std::set<std::string>{"logs", "notes.txt", "run.json"}));
+  EXPECT_EQ(*prepared_run(output_), "new");
 }
 
 TEST_F(OutputFolderTest, UnfinishedRunIsKeptAndTemporariesOfEarlierAttemptsGo) {
@@ -78,16 +100,50 @@ TEST_F(OutputFolderTest, UnfinishedRunIsKeptAndTemporariesOfEarlierAttemptsGo) {
   write_text(output_ + "/checkpoints/.attempt-1-step-12/rank-0.bin", "x");
   write_text(output_ + "/checkpoints/.attempt-3-step-12/rank-0.bin", "x");
   write_text(output_ + "/.nonce-0123", "0123");
-  ASSERT_TRUE(prepare_output(*disk_, output_, OutputMode::kFresh, 2));
+  write_text(output_ + "/run.json", R"({"run":"ours"})");
+  ASSERT_TRUE(prepare_output(*disk_, output_, restart(2, "ours")));
   EXPECT_TRUE(exists("checkpoints/step-9/manifest.json"));
   EXPECT_FALSE(exists("checkpoints/.attempt-1-step-12"));
   EXPECT_TRUE(exists("checkpoints/.attempt-3-step-12"));
   EXPECT_FALSE(exists(".nonce-0123"));
 }
 
+TEST_F(OutputFolderTest, TemporariesOfAnotherRunGoWhateverTheirAttempt) {
+  const std::string leftover = "checkpoints/.attempt-7-step-12";
+  for (const Preparation& preparation : {first(OutputMode::kAuto), restart(2, "new")}) {
+    write_text(output_ + "/run.json", R"({"run":"old"})");
+    write_text(output_ + "/" + leftover + "/rank-0.bin", "x");
+    ASSERT_TRUE(prepare_output(*disk_, output_, preparation));
+    EXPECT_FALSE(exists(leftover)) << preparation.attempt;
+  }
+  // A first attempt begins a run, even if the run before it looked the same.
+  write_text(output_ + "/" + leftover + "/rank-0.bin", "x");
+  ASSERT_TRUE(prepare_output(*disk_, output_, first(OutputMode::kAuto)));
+  EXPECT_FALSE(exists(leftover));
+}
+
+TEST_F(OutputFolderTest, MarkersThatAreNotOursNameNoRun) {
+  fs::create_directories(output_);
+  EXPECT_EQ(*prepared_run(output_), "");
+  EXPECT_EQ(finished(), std::nullopt);
+  write_text(output_ + "/run.json", "touched by hand");
+  write_text(output_ + "/finished.json", "");
+  EXPECT_EQ(*prepared_run(output_), "");
+  EXPECT_EQ(finished(), (FinishedRun{0, ""}));
+}
+
+// A run that cannot be looked at must not pass for none: overwriting would follow.
+TEST_F(OutputFolderTest, MarkersThatCannotBeReadAreAnError) {
+  fs::create_directories(output_);
+  fs::create_symlink("run.json", output_ + "/run.json");
+  fs::create_symlink("finished.json", output_ + "/finished.json");
+  EXPECT_THAT(prepared_run(output_).error().message, HasSubstr("run.json"));
+  EXPECT_THAT(finished_run(output_).error().message, HasSubstr("finished.json"));
+}
+
 TEST_F(OutputFolderTest, FileInPlaceOfTheFolderIsAnErrorWithItsPath) {
   write_text(output_, "a file");
-  const auto prepared = prepare_output(*disk_, output_, OutputMode::kFresh, 1);
+  const auto prepared = prepare_output(*disk_, output_, first(OutputMode::kAuto));
   ASSERT_FALSE(prepared);
   EXPECT_THAT(prepared.error().message, HasSubstr(output_));
 }
@@ -101,13 +157,16 @@ TEST_F(OutputFolderTest, InterruptedOverwriteNeverLeavesAnOldRunToResume) {
       fill_with_finished_run();
       FaultyDisk disk(fault, call);
       try {
-        const auto prepared = prepare_output(disk, output_, OutputMode::kOverwrite, 1);
+        const auto prepared = prepare_output(disk, output_, first(OutputMode::kOverwrite));
         reached = disk.num_calls() > call;
         EXPECT_EQ(prepared.has_value(), !reached);
       } catch (const Crash&) {
         reached = true;
       }
-      EXPECT_TRUE(finished_step(output_) || !exists("checkpoints")) << call;
+      EXPECT_TRUE(finished() || !exists("checkpoints")) << call;
+      // No restart takes the old run for its own once anything of it is gone.
+      EXPECT_TRUE(exists("checkpoints") || !exists("run.json") || *prepared_run(output_) == "new")
+          << call;
     }
   }
 }

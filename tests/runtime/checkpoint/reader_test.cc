@@ -120,6 +120,35 @@ TEST_F(ReaderTest, ShortLongOrMissingShardIsDamageNamingTheFile) {
   EXPECT_EQ(reader.error().code, ErrorCode::kDataLoss);
 }
 
+// A link to itself stands for all that keeps a file from being read: it is no damage, and no reason
+// to pass the checkpoint over.
+TEST_F(ReaderTest, WhatCannotBeReadIsNeitherDamagedNorMissing) {
+  save(1, 1);
+  save(2, 1);
+  const std::string shard = checkpoint(2) + "/rank-0.bin";
+  const auto reader = CheckpointReader::open(checkpoint(2));
+  fs::remove(shard);
+  fs::create_symlink("rank-0.bin", shard);
+  const auto verified = verify_test_model(*reader, 1);
+  EXPECT_EQ(verified.error().code, ErrorCode::kInternal);
+  EXPECT_THAT(verified.error().message, HasSubstr(shard));
+  EXPECT_EQ(open_newest(folder_.path()).error().code, ErrorCode::kInternal);
+
+  fs::remove(checkpoint(2) + "/manifest.json");
+  fs::create_symlink("manifest.json", checkpoint(2) + "/manifest.json");
+  const auto found = find_checkpoints(folder_.path());
+  ASSERT_FALSE(found);
+  EXPECT_THAT(found.error().message, HasSubstr("step-2/manifest.json"));
+}
+
+TEST_F(ReaderTest, AnErrorInReadingAShardIsNoDamage) {
+  save(1, 1);
+  const auto reader = CheckpointReader::open(checkpoint(1));
+  fs::remove(checkpoint(1) + "/rank-0.bin");
+  fs::create_directories(checkpoint(1) + "/rank-0.bin");  // opens, but read() fails
+  EXPECT_EQ(verify_test_model(*reader, 1).error().code, ErrorCode::kInternal);
+}
+
 TEST_F(ReaderTest, ShardThatIsCutAfterOpeningIsDamage) {
   save(1, 1);
   const auto reader = CheckpointReader::open(checkpoint(1));

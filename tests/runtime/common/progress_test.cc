@@ -17,8 +17,8 @@ JobProgress sample() {
                      .tokens_per_second = 41200.5,
                      .eta_seconds = 5520,
                      .last_checkpoint_step = 100,
-                     .ranks = {{.rank = 0, .step = 120, .age_seconds = 0.5, .step_seconds = 1.5},
-                               {.rank = 1, .step = 119, .age_seconds = 2, .step_seconds = 1.25}},
+                     .ranks = {{.rank = 0, .step = 120, .step_seconds = 1.5, .age_seconds = 0.5},
+                               {.rank = 1, .step = 119, .step_seconds = 1.25, .age_seconds = {}}},
                      .slowest_rank = 1};
 }
 
@@ -37,7 +37,8 @@ TEST(ProgressTest, SurvivesTheRoundTrip) {
   EXPECT_EQ(got->last_checkpoint_step, 100);
   ASSERT_EQ(got->ranks.size(), 2u);
   EXPECT_EQ(got->ranks[1].step, 119);
-  EXPECT_EQ(got->ranks[1].age_seconds, 2);
+  EXPECT_EQ(got->ranks[0].age_seconds, 0.5);
+  EXPECT_EQ(got->ranks[1].age_seconds, std::nullopt);
   EXPECT_EQ(got->slowest_rank, 1);
 }
 

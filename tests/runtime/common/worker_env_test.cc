@@ -18,6 +18,7 @@ Variables complete() {
           {"MASTER_PORT", "29500"},
           {"LOCKSTEP_JOB", "/job/job.json"},
           {"LOCKSTEP_ATTEMPT", "3"},
+          {"LOCKSTEP_RUN_ID", "7c9e"},
           {"LOCKSTEP_OUTPUT", "/output"},
           {"LOCKSTEP_METRICS_PORT", "0"}};
 }
@@ -41,6 +42,7 @@ TEST(WorkerEnvTest, ReadsEveryVariable) {
   EXPECT_EQ(env->master_port, 29500);
   EXPECT_EQ(env->job_path, "/job/job.json");
   EXPECT_EQ(env->attempt, 3);
+  EXPECT_EQ(env->run_id, "7c9e");
   EXPECT_EQ(env->output, "/output");
   EXPECT_EQ(env->output_mode, OutputMode::kAuto);
   EXPECT_EQ(env->metrics_port, 0);
@@ -52,6 +54,7 @@ TEST(WorkerEnvTest, OneRankNeedsNoMaster) {
       read({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCKSTEP_JOB", "j"}, {"LOCKSTEP_OUTPUT", "o"}});
   ASSERT_TRUE(env) << env.error().message;
   EXPECT_EQ(env->metrics_port, 9400);
+  EXPECT_EQ(env->run_id, "");
 }
 
 TEST(WorkerEnvTest, ReadsOutputMode) {

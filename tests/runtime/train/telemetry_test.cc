@@ -4,6 +4,8 @@
 #include <fstream>
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include "runtime/train/loss_svg.h"
 
@@ -58,6 +60,32 @@ TEST_F(TelemetryTest, LossesKeepAllDigits) {
   EXPECT_EQ(board.progress().loss, with_all_digits(5.0 / 3.0 + 1.0));
 }
 
+TEST_F(TelemetryTest, AFullDiskIsReportedWithPathReasonAndHint) {
+  std::filesystem::create_symlink("/dev/full", output_ + "/metrics.jsonl");
+  const auto appended = MetricsFile::open(output_)->append({.last = stats(1), .step_seconds = 1});
+  ASSERT_FALSE(appended);
+  EXPECT_NE(appended.error().message.find("metrics.jsonl: No space left"), std::string::npos)
+      << appended.error().message;
+  EXPECT_NE(appended.error().hint.find("free space"), std::string::npos);
+}
+
+// The limit cuts the line's first write short; what follows it tells the reason.
+TEST_F(TelemetryTest, AShortWriteIsGoneOnWith) {
+  auto file = MetricsFile::open(output_);
+  ASSERT_TRUE(file);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, SIG_IGN);
+  const rlimit limit{.rlim_cur = 20, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  const auto appended = file->append({.last = stats(1), .step_seconds = 1});
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  ASSERT_FALSE(appended);
+  EXPECT_NE(appended.error().message.find("File too large"), std::string::npos)
+      << appended.error().message;
+  EXPECT_EQ(std::filesystem::file_size(output_ + "/metrics.jsonl"), 20u);
+}
+
 TEST_F(TelemetryTest, MetricsLineHasTheDocumentedFields) {
   const std::string line = encode_metrics_line({.last = stats(3), .step_seconds = 0.5});
   EXPECT_EQ(line,
@@ -87,6 +115,9 @@ TEST(StatusBoardTest, RankZeroTellsEveryHeartbeatAndTheSlowestRank) {
   EXPECT_EQ(progress.last_checkpoint_step, 5);
   ASSERT_EQ(progress.ranks.size(), 3u);
   EXPECT_EQ(progress.ranks[2].step, 5);
+  EXPECT_EQ(progress.ranks[2].step_seconds, 0.3);
+  EXPECT_TRUE(progress.ranks[0].age_seconds);
+  EXPECT_FALSE(progress.ranks[2].age_seconds) << "rank 0's own age says nothing of rank 2";
   EXPECT_EQ(progress.slowest_rank, 1);
 }
 

@@ -1,0 +1,13 @@
+// Are a job's input files here?
+#pragma once
+
+#include "operator/api/training_job.h"
+#include "runtime/common/problem.h"
+
+namespace lockstep::local {
+
+// A warning for every path of `job` that matches nothing on this machine. The ranks decide what
+// they can read; this only tells it before they start.
+common::Problems find_missing_inputs(const api::TrainingJob& job);
+
+}  // namespace lockstep::local

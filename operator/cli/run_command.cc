@@ -61,8 +61,8 @@ void print_failure(const local::RunReport& report) {
 void print_sample(const std::string& runtime, const std::string& model) {
   if (!fs::exists(model)) return;
   std::cout << "sample\n" << std::flush;
-  run_runtime(runtime, {"generate", "--model", model, "--prompt", "\n", "--tokens", "200",
-                        "--temperature", "0.7", "--seed", "1"});
+  run_runtime(runtime, {"generate", "--model", model, "--prompt", "The ", "--tokens", "240",
+                        "--temperature", "0.8", "--seed", "1"});
   std::cout << "\n";
 }
 

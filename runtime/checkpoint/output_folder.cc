@@ -76,12 +76,16 @@ Result<void> check_writable(Disk& disk, const std::string& output) {
   return disk.remove_tree(probe);
 }
 
-// Removes what an earlier run left. Its name goes first: a restart after a crash in between begins
-// again. Then the checkpoints, at once, by rename: what is left counts as finished, or is no run to
-// resume.
-Result<void> remove_run(Disk& disk, const std::string& output) {
+// Removes another run's name: a restart after a crash in between must not take what is left for its
+// own.
+Result<void> disown(Disk& disk, const std::string& output) {
   RETURN_IF_ERROR(disk.remove_tree(run_path(output)));
-  RETURN_IF_ERROR(disk.sync_folder(output));
+  return disk.sync_folder(output);
+}
+
+// Removes what an earlier run left. The checkpoints go first and at once, by rename: what a crash
+// leaves counts as finished, or is no run to resume.
+Result<void> remove_run(Disk& disk, const std::string& output) {
   const std::string doomed = output + "/" + std::string(kOverwrittenName);
   RETURN_IF_ERROR(disk.remove_tree(doomed));
   std::error_code error;
@@ -183,7 +187,10 @@ Result<void> prepare_output(Disk& disk, const std::string& output, const Prepara
   // Attempts are counted by run: those of another run say nothing about ours.
   ASSIGN_OR_RETURN(const std::string found, prepared_run(output));
   const bool is_first = preparation.attempt == 0 || found != preparation.run;
-  if (preparation.mode == OutputMode::kOverwrite) RETURN_IF_ERROR(remove_run(disk, output));
+  if (preparation.mode == OutputMode::kOverwrite) {
+    if (is_first) RETURN_IF_ERROR(disown(disk, output));
+    RETURN_IF_ERROR(remove_run(disk, output));
+  }
   if (preparation.mode == OutputMode::kResume) {
     RETURN_IF_ERROR(disk.remove_tree(finished_path(output)));
     RETURN_IF_ERROR(disk.sync_folder(output));

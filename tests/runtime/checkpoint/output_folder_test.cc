@@ -171,6 +171,26 @@ TEST_F(OutputFolderTest, InterruptedOverwriteNeverLeavesAnOldRunToResume) {
   }
 }
 
+// As restarts do with checkpoint.resume never: what is left must not pass for a stranger's.
+TEST_F(OutputFolderTest, InterruptedOverwriteOfItsOwnRunKeepsItsName) {
+  for (const Fault fault : {Fault::kFailOnce, Fault::kCrashBefore, Fault::kCrashAfter}) {
+    bool reached = true;
+    for (int64_t call = 0; reached; ++call) {
+      fs::remove_all(output_);
+      fill_with_finished_run();
+      Preparation again = restart(2, "old");
+      again.mode = OutputMode::kOverwrite;
+      FaultyDisk disk(fault, call);
+      try {
+        reached = !prepare_output(disk, output_, again).has_value();
+      } catch (const Crash&) {
+        reached = true;
+      }
+      EXPECT_EQ(*prepared_run(output_), "old") << call;
+    }
+  }
+}
+
 TEST_F(OutputFolderTest, MetricsAreCutBackToTheStep) {
   struct Case {
     std::string before;

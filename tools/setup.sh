@@ -51,7 +51,7 @@ case ${1:-} in
     python_packages build "${PYTHON_BUILD[@]}"
     ;;
   test)
-    "$0" build
+    ./setup.sh build
     debian_packages "${DEBIAN_TEST[@]}"
     python_packages test "${PYTHON_TEST[@]}"
     go_toolchain

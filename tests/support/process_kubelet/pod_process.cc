@@ -34,7 +34,8 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
       throw std::system_error(errno, std::generic_category(), "chdir " + command.working_dir);
     }
     const std::vector<char*> environment = pointers(command.environment);
-    environ = const_cast<char**>(environment.data());  // execvp looks in the pod's PATH, not in ours
+    environ =
+        const_cast<char**>(environment.data());  // execvp looks in the pod's PATH, not in ours
     execvp(command.argv[0].c_str(), pointers(command.argv).data());
     throw std::system_error(errno, std::generic_category(), "exec " + command.argv[0]);
   } catch (const std::exception& error) {

@@ -51,6 +51,7 @@ case ${1:-} in
     python_packages build "${PYTHON_BUILD[@]}"
     ;;
   test)
+    [ "$(id -u)" = 0 ] || die "the cluster tests mount file systems: run make test as root"
     ./setup.sh build
     debian_packages "${DEBIAN_TEST[@]}"
     python_packages test "${PYTHON_TEST[@]}"

@@ -21,19 +21,20 @@ for round in 1 2 3; do
   wait $run
 done
 
-# Against an address where nobody answers: the operator at rest, without an API server's objects.
-cat >"$work/kubeconfig" <<'K'
-apiVersion: v1
-kind: Config
-current-context: c
-clusters: [{name: c, cluster: {server: "http://127.0.0.1:9"}}]
-users: [{name: u, user: {token: none}}]
-contexts: [{name: c, context: {cluster: c, user: u}}]
-K
-"$bin/lockstep-operator" --kubeconfig "${KUBECONFIG:-$work/kubeconfig}" --listen 127.0.0.1 --port 0 2>"$work/operator.log" &
+# The operator at rest on a real API server that holds 20 suspended jobs.
+export CLUSTER_STATE=$work/cluster API_PORT=17443 ETCD_PORT=13379
+. tests/cluster/lib.sh
+trap 'tests/cluster/down.sh; rm -rf "$work"' EXIT
+tests/cluster/up.sh
+"$BIN/kubectl" apply -f crds/ >/dev/null
+"$BIN/kubectl" wait --for=condition=Established crd/trainingjobs.lockstep.dev >/dev/null
+for i in $(seq 1 20); do sed -e "/^---/,\$d" -e "s/^  name: quickstart/  name: idle-$i/" -e 's/^  ranks: 2/  ranks: 2\n  suspend: true/' examples/quickstart.yaml; echo ---; done |
+  "$BIN/kubectl" create -f - >/dev/null
+"$bin/lockstep-operator" --kubeconfig "$KUBECONFIG" --listen 127.0.0.1 --port 0 2>"$work/operator.log" &
 operator=$!
-sleep 3
-echo "operator at rest${KUBECONFIG:+ on a real API server}: $(awk '/VmRSS/ {printf "%.1f", $2 / 1024}' /proc/$operator/status) MB resident"
+"$BIN/kubectl" wait --for=condition=Suspended tjob --all --timeout=60s >/dev/null
+sleep 2
+echo "operator at rest with 20 jobs: $(awk '/VmRSS/ {printf "%.1f", $2 / 1024}' /proc/$operator/status) MB resident"
 kill $operator
 wait $operator || :
 

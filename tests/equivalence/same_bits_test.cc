@@ -5,15 +5,18 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include "tests/equivalence/tiny_job.h"
+#include "tests/support/tiny_job.h"
 
 namespace lockstep::equivalence {
 namespace {
 
 using support::Gang;
 using support::GangOptions;
+using support::read_curve;
 using support::read_text;
 using support::TemporaryFolder;
+using support::tiny_corpus;
+using support::TinyJob;
 
 class SameBitsTest : public testing::Test {
  protected:

@@ -1,4 +1,4 @@
-// The job that the equivalence tests train: small enough for seconds, with every part of a real
+// The job that tests train: small enough for seconds, with every part of a real
 // one.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #include "tests/support/rank_processes.h"
 
-namespace lockstep::equivalence {
+namespace lockstep::support {
 
 // 12 micro-batches per step: shared by 1, 2, 3, 4, 6 and 12 ranks.
 struct TinyJob {
@@ -30,4 +30,4 @@ std::string tiny_corpus(std::size_t num_bytes);
 // Every line of OUTPUT/metrics.jsonl as "step loss grad_norm", with all digits.
 std::vector<std::string> read_curve(const std::string& output);
 
-}  // namespace lockstep::equivalence
+}  // namespace lockstep::support

@@ -6,16 +6,20 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/equivalence/tiny_job.h"
+#include "tests/support/tiny_job.h"
 
-namespace lockstep::equivalence {
+namespace lockstep::faults {
 namespace {
 
 using common::ExitCode;
 using support::Gang;
 using support::GangOptions;
+using support::read_curve;
 using support::read_text;
 using support::TemporaryFolder;
+using support::tiny_corpus;
+using support::to_json;
+using support::TinyJob;
 using support::write_text;
 
 constexpr char kOldCurve[] = "of the old run";
@@ -117,4 +121,4 @@ TEST_F(OutputTest, LeftoversOfLaterAttemptsOfAnEarlierRunGo) {
 }
 
 }  // namespace
-}  // namespace lockstep::equivalence
+}  // namespace lockstep::faults

@@ -9,16 +9,19 @@
 
 #include "runtime/checkpoint/crc32c.h"
 #include "runtime/common/http_server.h"
-#include "tests/equivalence/tiny_job.h"
+#include "tests/support/tiny_job.h"
 
-namespace lockstep::equivalence {
+namespace lockstep::faults {
 namespace {
 
 using common::ExitCode;
 using support::Gang;
 using support::GangOptions;
+using support::read_curve;
 using support::read_text;
 using support::TemporaryFolder;
+using support::tiny_corpus;
+using support::TinyJob;
 using support::write_text;
 
 class RefusalsTest : public testing::Test {
@@ -198,4 +201,4 @@ TEST_F(RefusalsTest, LossThatIsNotFinite) {
 }
 
 }  // namespace
-}  // namespace lockstep::equivalence
+}  // namespace lockstep::faults

@@ -1,8 +1,8 @@
-#include "tests/equivalence/tiny_job.h"
+#include "tests/support/tiny_job.h"
 
 #include <sstream>
 
-namespace lockstep::equivalence {
+namespace lockstep::support {
 
 nlohmann::json to_json(const TinyJob& job) {
   const nlohmann::json config = {
@@ -47,4 +47,4 @@ std::vector<std::string> read_curve(const std::string& output) {
   return curve;
 }
 
-}  // namespace lockstep::equivalence
+}  // namespace lockstep::support

@@ -10,10 +10,10 @@
 
 namespace lockstep::api {
 
-struct Manifest {
-  TrainingJob job;                    // complete only if !has_errors(problems)
-  nlohmann::json spec;                // after defaults and overrides
-  common::Problems problems;          // all of them, with lines
+struct Manifest {             // NOLINT(bugprone-exception-escape): json moves without throwing
+  TrainingJob job;            // complete only if !has_errors(problems)
+  nlohmann::json spec;        // after defaults and overrides
+  common::Problems problems;  // all of them, with lines
   std::vector<std::string> resolved;  // what was decided for the user, for people
   int64_t num_other_documents = 0;    // documents of the file that are no TrainingJob
   bool bare_train = false;            // the file was a training configuration alone

@@ -38,7 +38,7 @@ struct FailurePolicy {
 
 enum class CleanPodPolicy { kRunning, kAll, kNone };
 
-struct TrainingJobSpec {
+struct TrainingJobSpec {  // NOLINT(bugprone-exception-escape): json moves without throwing
   int64_t ranks = 1;
   std::string image;  // empty: the operator's runtime image
   std::vector<std::string> image_pull_secrets;
@@ -108,7 +108,7 @@ struct TrainingJobStatus {
   bool operator==(const TrainingJobStatus&) const = default;
 };
 
-struct TrainingJob {
+struct TrainingJob {  // NOLINT(bugprone-exception-escape): json moves without throwing
   ObjectMeta meta;
   TrainingJobSpec spec;
   TrainingJobStatus status;

@@ -116,6 +116,7 @@ Result<void> run_controller(const ControllerOptions& options, int signal_fd) {
 
   Reconciler reconciler(*client, view, progress, {options.settings, now});
   std::vector<std::jthread> workers;
+  workers.reserve(static_cast<size_t>(options.num_workers));
   for (int i = 0; i < options.num_workers; ++i) {
     workers.emplace_back(
         [&](const std::stop_token& stop) { work(queue, reconciler, metrics, stop); });

@@ -1,5 +1,7 @@
 // lockstep-operator: turns TrainingJobs into pods.
 #include <csignal>
+#include <cstdio>
+#include <exception>
 #include <iostream>
 
 #include <CLI/CLI.hpp>
@@ -13,7 +15,9 @@
 
 namespace {
 
-using namespace lockstep;
+namespace common = lockstep::common;
+namespace control = lockstep::control;
+namespace kube = lockstep::kube;
 
 // Blocks SIGTERM and SIGINT in every thread started after this, and returns a descriptor that is
 // readable once one arrives.
@@ -42,9 +46,7 @@ int fail(const common::Error& error) {
   return 1;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   // Few threads allocate at once; an arena for each would double the resident memory.
   mallopt(M_ARENA_MAX, 2);
   CLI::App app("Watches TrainingJobs and runs one pod per rank.", "lockstep-operator");
@@ -70,4 +72,15 @@ int main(int argc, char** argv) {
   options.cluster = *cluster;
   const common::Result<void> ran = control::run_controller(options, block_signals());
   return ran ? 0 : fail(ran.error());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "lockstep-operator: %s\n", error.what());
+    return 1;
+  }
 }

@@ -8,7 +8,6 @@
 namespace lockstep::kube {
 namespace {
 
-using common::Error;
 using common::ErrorCode;
 
 struct ReasonCode {

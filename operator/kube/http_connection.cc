@@ -85,7 +85,8 @@ bool is_cut(httplib::Error error) {
 struct HttpConnection::State {
   explicit State(const Endpoint& e) : endpoint(e) {}
 
-  SendOutcome exchange(httplib::Request& request, const SendOptions& options, bool& got_headers);
+  SendOutcome exchange(httplib::Request& request, const SendOptions& options,
+                       bool& got_headers) const;
 
   const Endpoint& endpoint;
   Wire wire;
@@ -126,7 +127,7 @@ Result<std::unique_ptr<HttpConnection>> HttpConnection::make(const Endpoint& end
 }
 
 SendOutcome HttpConnection::State::exchange(httplib::Request& request, const SendOptions& options,
-                                            bool& got_headers) {
+                                            bool& got_headers) const {
   http->set_read_timeout(options.silence);
   const Clock::time_point begin = Clock::now();
   httplib::Response response;

@@ -22,7 +22,7 @@ Result<std::string> read_required(const FileReader& reader, const std::string& p
 
 std::string find_namespace(const EnvLookup& env, const FileReader& reader,
                            const std::string& folder) {
-  const std::string from_env = env("POD_NAMESPACE").value_or("");
+  std::string from_env = env("POD_NAMESPACE").value_or("");
   if (!from_env.empty()) return from_env;
   const Result<std::string> from_file = reader(folder + "/namespace");
   const std::string ns = from_file ? trim(*from_file) : "";

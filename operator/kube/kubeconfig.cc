@@ -147,7 +147,9 @@ Result<Entry> find_entry(const Documents& documents, const std::string& plural,
       }
       if (item["name"].Scalar() != name) continue;
       const YAML::Node body = item[singular];
-      Entry entry{file, plural + "[" + name + "]." + singular, body};
+      std::string path = plural;
+      path.append("[").append(name).append("].").append(singular);
+      Entry entry{file, std::move(path), body};
       if (body.IsDefined() && !body.IsNull() && !body.IsMap()) {
         return bad(entry, "", "must be a map");
       }

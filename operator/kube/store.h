@@ -100,6 +100,7 @@ class Store {
   std::vector<Change> replace(std::map<ObjectKey, T> values, const std::string& version) {
     const MutexLock lock(mutex_);
     std::vector<Change> changes;
+    changes.reserve(values.size());
     std::vector<ObjectKey> gone;
     for (const auto& [key, value] : values_) {
       if (!values.contains(key)) gone.push_back(key);

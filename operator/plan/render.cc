@@ -103,9 +103,9 @@ json render_env(const api::TrainingJob& job, const AttemptSpec& attempt, int64_t
   }
   const json ours = env;
   for (const auto& [name, value] : job.spec.env) {
-    const bool is_reserved = std::any_of(ours.begin(), ours.end(), [&](const json& variable) {
-      return variable.at("name") == name;
-    });
+    const bool is_reserved = std::any_of(
+        ours.begin(), ours.end(),
+        [&wanted = name](const json& variable) { return variable.at("name") == wanted; });
     if (!is_reserved) env.push_back(env_value(name, value));
   }
   return env;

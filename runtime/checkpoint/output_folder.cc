@@ -236,7 +236,7 @@ std::string make_nonce() {
   std::random_device random;
   std::string digits;
   for (int word = 0; word < 4; ++word) {
-    std::array<char, 9> hex;
+    std::array<char, 9> hex{};
     std::snprintf(hex.data(), hex.size(), "%08x", random());
     digits += hex.data();
   }

@@ -87,6 +87,7 @@ Result<TensorView> parse_tensor(const std::string& path, const std::string& name
 Result<void> check_tiling(const std::string& path, const std::map<std::string, TensorView>& tensors,
                           std::span<const std::byte> data) {
   std::vector<std::span<const std::byte>> ranges;
+  ranges.reserve(tensors.size());
   for (const auto& [name, view] : tensors) ranges.push_back(view.bytes);
   std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) {
     return std::pair(a.data(), a.size()) < std::pair(b.data(), b.size());

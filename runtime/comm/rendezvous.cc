@@ -79,7 +79,7 @@ class Meeting {
   const c10::intrusive_ptr<c10d::Store>& store() const { return open_.store; }
   const std::string& address() const { return open_.address; }
 
-  void set(const std::string& key, std::string_view value) {
+  void set(const std::string& key, std::string_view value) const {
     open_.store->set(key, std::vector<uint8_t>(value.begin(), value.end()));
   }
 
@@ -99,18 +99,19 @@ class Meeting {
   // Values of "NAME/R" of all ranks; the error names every rank that is missing.
   std::vector<std::string> get_from_all(const std::string& name) {
     std::vector<std::string> values;
+    values.reserve(static_cast<size_t>(options_.world_size));
     for (int rank = 0; rank < options_.world_size; ++rank) {
       values.push_back(get(name + "/" + std::to_string(rank), missing_ranks(name, rank)));
     }
     return values;
   }
 
-  void set_own(const std::string& name, std::string_view value) {
+  void set_own(const std::string& name, std::string_view value) const {
     set(name + "/" + std::to_string(options_.rank), value);
   }
 
  private:
-  std::string missing_ranks(const std::string& name, int first) {
+  std::string missing_ranks(const std::string& name, int first) const {
     std::string ranks;
     for (int rank = first; rank < options_.world_size; ++rank) {
       if (open_.store->check({name + "/" + std::to_string(rank)})) continue;

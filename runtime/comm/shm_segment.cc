@@ -16,8 +16,8 @@ namespace lockstep::runtime {
 // page, staging slots [world_size][kNumSlots][slot_bytes].
 struct ShmSegment::Header {
   std::atomic<uint64_t> magic;
-  uint64_t world_size;
-  uint64_t slot_bytes;
+  uint64_t world_size = 0;
+  uint64_t slot_bytes = 0;
   alignas(64) std::atomic<uint32_t> abort_word;
 };
 

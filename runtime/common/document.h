@@ -12,7 +12,7 @@
 
 namespace lockstep::common {
 
-struct Document {
+struct Document {  // NOLINT(bugprone-exception-escape): json moves without throwing
   nlohmann::json value;
   std::map<std::string, int> lines;  // field path -> 1-based line of its key or list item
 

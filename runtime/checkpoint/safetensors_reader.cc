@@ -28,12 +28,12 @@ Error damaged(const std::string& path, const std::string& what) {
 
 // Bytes of one element; 0 for a type that we do not know.
 uint64_t elem_bytes(const std::string& dtype) {
-  static const std::map<std::string, uint64_t> kSizes = {
+  static const std::map<std::string, uint64_t> sizes = {
       {"F64", 8}, {"I64", 8}, {"U64", 8},  {"F32", 4},     {"I32", 4},
       {"U32", 4}, {"F16", 2}, {"BF16", 2}, {"I16", 2},     {"U16", 2},
       {"I8", 1},  {"U8", 1},  {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
-  const auto found = kSizes.find(dtype);
-  return found == kSizes.end() ? 0 : found->second;
+  const auto found = sizes.find(dtype);
+  return found == sizes.end() ? 0 : found->second;
 }
 
 // The header's text; `data` becomes what follows it.

@@ -18,8 +18,8 @@ using support::read_curve;
 using support::read_text;
 using support::TemporaryFolder;
 using support::tiny_corpus;
-using support::to_json;
 using support::TinyJob;
+using support::to_json;
 using support::write_text;
 
 constexpr char kOldCurve[] = "of the old run";

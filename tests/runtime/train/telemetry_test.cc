@@ -8,19 +8,13 @@
 #include <sys/resource.h>
 
 #include "runtime/train/loss_svg.h"
+#include "tests/runtime/data/temp_folder.h"
 
 namespace lockstep::runtime {
 namespace {
 
 class TelemetryTest : public testing::Test {
  protected:
-  void SetUp() override {
-    output_ = testing::TempDir() + "lockstep-telemetry";
-    std::filesystem::remove_all(output_);
-    std::filesystem::create_directories(output_);
-  }
-  void TearDown() override { std::filesystem::remove_all(output_); }
-
   static StepStats stats(int64_t step) {
     return {.step = step,
             .loss = 5.0 / 3.0 + static_cast<double>(step),
@@ -40,7 +34,8 @@ class TelemetryTest : public testing::Test {
     EXPECT_TRUE(telemetry.sync());
   }
 
-  std::string output_;
+  TempFolder folder_;
+  const std::string output_ = folder_.path();
 };
 
 TEST_F(TelemetryTest, LogsTheSameStepsWhereverARestartBegins) {

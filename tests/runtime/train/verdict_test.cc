@@ -3,6 +3,7 @@
 #include <new>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "runtime/comm/rendezvous.h"
 #include "runtime/train/run_error.h"
@@ -34,7 +35,7 @@ TEST(VerdictTest, EveryExceptionHasItsExitCode) {
 }
 
 TEST(TerminationTest, WritesTheMessageWhereItIsReadAndSkipsItElsewhere) {
-  const std::string path = testing::TempDir() + "lockstep-termination";
+  const std::string path = testing::TempDir() + "lockstep-termination-" + std::to_string(getpid());
   const RunFailure failure{ExitCode::kInvalidData, "empty corpus", "add text"};
   report_failure({.rank = 2, .termination_path = path}, common::Log(), 5, failure);
   std::ifstream file(path);

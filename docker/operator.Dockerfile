@@ -1,4 +1,4 @@
-# The operator: one static-size binary and the shared libraries that it names. Build from the root:
+# The operator: one binary and the shared libraries that it names. Build from the root:
 #   docker build -f docker/operator.Dockerfile -t REGISTRY/lockstep/operator:0.1.0 .
 FROM debian:12-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates cmake g++ make ninja-build \

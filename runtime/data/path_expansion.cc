@@ -36,7 +36,7 @@ Result<void> add_file(const fs::path& path, ExpandedPaths& found) {
   errno = 0;
   std::ifstream in(path, std::ios::binary);
   if (!in) return common::system_error("open", path.string(), errno);
-  std::array<char, kBinaryProbeBytes> probe;
+  std::array<char, kBinaryProbeBytes> probe{};
   in.read(probe.data(), probe.size());
   if (in.bad()) return common::system_error("read", path.string(), errno);
   const auto num_read = static_cast<std::size_t>(in.gcount());

@@ -31,6 +31,7 @@ struct UnitStorage {
 
 std::vector<UnitStorage> allocate(const std::vector<UnitSlices>& layouts) {
   std::vector<UnitStorage> storage;
+  storage.reserve(layouts.size());
   for (const UnitSlices& layout : layouts) storage.emplace_back(layout);
   return storage;
 }

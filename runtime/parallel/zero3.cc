@@ -24,18 +24,21 @@ struct SliceStorage {
 
 std::vector<SliceStorage> allocate(const std::vector<UnitSlices>& layouts) {
   std::vector<SliceStorage> storage;
+  storage.reserve(layouts.size());
   for (const UnitSlices& layout : layouts) storage.emplace_back(layout);
   return storage;
 }
 
 std::vector<std::span<const float>> weight_slices(const std::vector<SliceStorage>& storage) {
   std::vector<std::span<const float>> slices;
+  slices.reserve(storage.size());
   for (const SliceStorage& slice : storage) slices.push_back(slice.weights.elems());
   return slices;
 }
 
 std::vector<std::span<float>> gradient_slices(const std::vector<SliceStorage>& storage) {
   std::vector<std::span<float>> slices;
+  slices.reserve(storage.size());
   for (const SliceStorage& slice : storage) slices.push_back(slice.gradient.elems());
   return slices;
 }

@@ -63,8 +63,11 @@ void export_model(RankState& s, Disk& disk) {
   std::optional<SafetensorsWriter> writer;
   std::optional<RunFailure> failure;
   const auto keep = [&](Result<SafetensorsWriter> opened) {
-    if (opened) writer.emplace(std::move(opened).value());
-    if (!opened) failure = to_failure(ExitCode::kOutputUnwritable, opened.error());
+    if (!opened) {
+      failure = to_failure(ExitCode::kOutputUnwritable, opened.error());
+      return;
+    }
+    writer.emplace(std::move(opened).value());
   };
   if (s.is_rank0()) keep(create_file(disk, folder, plan));
   agree(*s.collective, failure, "creating the model file");

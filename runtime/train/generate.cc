@@ -73,6 +73,7 @@ std::string generate(const GenerateOptions& options) {
   const std::vector<std::vector<float>> params = load_units(
       read_or_raise(SafetensorsReader::open(options.model + "/model.safetensors")), units);
   std::vector<const float*> pointers;
+  pointers.reserve(params.size());
   for (const std::vector<float>& unit : params) pointers.push_back(unit.data());
 
   std::vector<int32_t> tokens = encode_bytes(options.prompt);

@@ -24,8 +24,11 @@ Telemetry open_telemetry(RankState& s, StatusBoard& board) {
   Result<void> opened;
   if (s.is_rank0()) {
     Result<MetricsFile> result = MetricsFile::open(s.env.output);
-    if (result) file = std::move(result).value();
-    if (!result) opened = result.error();
+    if (result) {
+      file = std::move(result).value();
+    } else {
+      opened = result.error();
+    }
   }
   agree_on(*s.collective, std::move(opened), ExitCode::kOutputUnwritable, "opening metrics.jsonl");
   return Telemetry({.log_every_steps = s.config().log_every_steps, .total_steps = s.config().steps},

@@ -1,0 +1,43 @@
+#include "runtime/common/field_builders.h"
+#include "runtime/common/train_sections.h"
+
+namespace lockstep::common {
+
+Field checkpoint_section() {
+  Field field = object(
+      "checkpoint", "Saving and resuming.",
+      {
+          defaulted(
+              integer("everySteps", 0, kMaxCount,
+                      "Steps between checkpoints; 0 = only when asked to stop and at the end."),
+              500),
+          defaulted(integer("keep", 1, 1000, "Checkpoints to keep."), 2),
+          choice("resume", {"auto", "never"}, {}, "auto: go on from the newest checkpoint."),
+          defaulted(
+              integer("gracePeriodSeconds", 1, kMaxSeconds, "Time to save when asked to stop."),
+              120),
+      });
+  field.planned = {"async"};
+  return field;
+}
+
+Field communication_section() {
+  Field field = object(
+      "communication", "How ranks talk to each other.",
+      {choice("backend", {"auto", "shared-memory", "gloo"}, {"nccl"},
+              "auto: shared memory where all ranks can open the same segment, else gloo."),
+       defaulted(integer("timeoutSeconds", 1, kMaxSeconds, "Longest wait for a peer."), 600)});
+  field.planned = {"env"};
+  return field;
+}
+
+Field logging_section() {
+  Field field = object(
+      "logging", "What is written down while training.",
+      {defaulted(integer("everySteps", 1, kMaxCount, "Steps between lines of metrics.jsonl."),
+                 10)});
+  field.planned = {"tensorboard"};
+  return field;
+}
+
+}  // namespace lockstep::common

@@ -1,0 +1,19 @@
+// The sections of `spec.train`, one function each; train_fields() puts them together.
+#pragma once
+
+#include "runtime/common/schema.h"
+
+namespace lockstep::common {
+
+Field model_section();
+Field tokenizer_section();
+Field data_section();
+Field batch_section();
+Field parallelism_section();
+Field optimizer_section();
+Field schedule_section();
+Field checkpoint_section();
+Field communication_section();
+Field logging_section();
+
+}  // namespace lockstep::common

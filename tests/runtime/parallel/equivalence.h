@@ -90,7 +90,7 @@ inline void run_rank(const SyntheticRun& run, common::Strategy strategy, Collect
     const GradientNorm total = norm.compute(parallelism->owned(), optimizer_config.gradient_clip);
     norms.push_back(total.norm);
     optimizer.step({.step = step,
-                    .lr = lr_at({}, optimizer_config.lr, step, run.steps),
+                    .lr = lr_at({.decay_steps = run.steps}, optimizer_config.lr, step, run.steps),
                     .gradient_scale = total.clip_scale},
                    parallelism->shards());
   }

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "runtime/common/choose_strategy.h"
 #include "runtime/common/document.h"
 #include "runtime/common/suggest.h"
 #include "runtime/common/train_fields.h"
@@ -57,10 +58,6 @@ ScheduleConfig decode_schedule(const json& schedule, int64_t steps) {
           .warmup_min_lr = schedule.at("warmupMinLr").get<double>(),
           .decay_steps = schedule.value("decaySteps", decay_steps),
           .min_lr_ratio = schedule.at("minLrRatio").get<double>()};
-}
-
-Strategy decode_strategy(const json& name) {
-  return name == "ddp" ? Strategy::kDdp : name == "zero3" ? Strategy::kZero3 : Strategy::kAuto;
 }
 
 CommunicationConfig decode_communication(const json& communication) {
@@ -135,7 +132,8 @@ TrainConfig decode_train(const json& train) {
       .batch = {.global_batch_size = batch.at("globalBatchSize").get<int64_t>(),
                 .micro_batch_size = batch.at("microBatchSize").get<int64_t>()},
       .steps = full.at("steps").get<int64_t>(),
-      .parallelism = {.strategy = decode_strategy(full.at("parallelism").at("strategy"))},
+      .parallelism = {.strategy = *strategy_named(
+                          full.at("parallelism").at("strategy").get<std::string>())},
       .optimizer = decode_optimizer(full.at("optimizer")),
       .schedule = decode_schedule(full.at("schedule"), full.at("steps").get<int64_t>()),
       .checkpoint = {.every_steps = checkpoint.at("everySteps").get<int64_t>(),

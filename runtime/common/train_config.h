@@ -43,7 +43,7 @@ struct BatchConfig {
   int64_t num_micro_batches() const { return global_batch_size / micro_batch_size; }
 };
 
-enum class Strategy { kAuto, kDdp, kZero3 };
+enum class Strategy { kAuto, kDdp, kZero1, kZero2, kZero3 };
 
 struct ParallelismConfig {
   Strategy strategy = Strategy::kAuto;

@@ -231,7 +231,7 @@ TEST(TrainConfigTest, WhatIsKnownButNotHonouredIsRefusedAsNotSupported) {
       {"/model/config/torch_dtype", "bfloat16"},
       {"/data/format", "jsonl"},
       {"/data/packing", true},
-      {"/parallelism/strategy", "zero1"},
+      {"/parallelism/strategy", "fsdp"},
       {"/parallelism/reduction", "fast"},
       {"/checkpoint/async", true},
       {"/communication/env", json::object()},

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -28,7 +27,6 @@ inline constexpr int64_t kModelStateBytesPerParameter = 16;
 // memory (the other half is for activations and partial sums) or memory is unknown, else zero3.
 StrategyChoice choose_strategy(Strategy wanted, const StrategyFacts& facts);
 
-std::string_view to_string(Strategy strategy);  // "auto", "ddp", "zero1", "zero2", "zero3"
-std::optional<Strategy> strategy_named(std::string_view name);
+std::string_view to_string(Strategy strategy);  // "auto", "ddp", "zero3"
 
 }  // namespace lockstep::common

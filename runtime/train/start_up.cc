@@ -167,7 +167,8 @@ common::Strategy agree_on_strategy(RankState& s) {
                             {"backend", s.collective->backend()},
                             {"parameters", s.decoder->num_parameters()}});
   }
-  return common::strategy_named(s.strategy).value();
+  return s.strategy == to_string(common::Strategy::kDdp) ? common::Strategy::kDdp
+                                                         : common::Strategy::kZero3;
 }
 
 void build_model(RankState& s) {

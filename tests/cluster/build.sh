@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Builds etcd, kube-apiserver, kube-controller-manager and kubectl from the pinned Go modules into the cache.
+# Builds etcd, kube-apiserver, kube-controller-manager, kubectl and helm from the pinned Go modules into the cache.
 # Skips what is current; does nothing when KUBEBUILDER_ASSETS names ready-made ones.
 set -euo pipefail
 cd "$(dirname "$0")"; here=$PWD
 . ./lib.sh
 if [ -n "${KUBEBUILDER_ASSETS:-}" ]; then
-  for name in etcd kube-apiserver kube-controller-manager kubectl; do
+  for name in etcd kube-apiserver kube-controller-manager kubectl helm; do
     [ -x "$BIN/$name" ] || { echo "cluster: KUBEBUILDER_ASSETS=$KUBEBUILDER_ASSETS has no $name" >&2; exit 1; }
   done
   exit 0
@@ -30,3 +30,4 @@ for name in kube-apiserver kube-controller-manager kubectl; do
   go_build $name kubernetes k8s.io/kubernetes/cmd/$name "$flags"
 done
 go_build etcd etcd . ""
+go_build helm helm helm.sh/helm/v4/cmd/helm "-X helm.sh/helm/v4/internal/version.version=v4.3.1"

@@ -1,5 +1,5 @@
 # Sourced by the scripts of the test bed: one real control plane on loopback, without containers.
-#   KUBEBUILDER_ASSETS  folder with etcd, kube-apiserver, kube-controller-manager, kubectl; wins if set
+#   KUBEBUILDER_ASSETS  folder with etcd, kube-apiserver, kube-controller-manager, kubectl, helm; wins if set
 #   LOCKSTEP_CACHE      where build.sh puts its own (default ~/.cache/lockstep)
 #   CLUSTER_STATE       state of one cluster: certificates, etcd's data, logs, process ids
 #   API_PORT, ETCD_PORT ports on 127.0.0.1

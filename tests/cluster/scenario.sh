@@ -47,9 +47,14 @@ start_operator() {
     --listen 127.0.0.1 --port 0 --runtime-image example.invalid/runtime:test
 }
 
+# helm VERB RELEASE of our chart, with the one value that has no default.
+chart() { # verb release argument...
+  "$BIN/helm" "$1" "$2" "$LOCKSTEP_SOURCE/helm/lockstep" --namespace "$scenario" --set image.registry=registry.invalid "${@:3}"
+}
+
 # The chart's ClusterRole, bound to a service account of this scenario, and a kubeconfig with its token.
 grant_operator() {
-  sed "s/{{ .Release.Name }}/$scenario/" "$LOCKSTEP_SOURCE/helm/lockstep/templates/clusterrole.yaml" | kubectl apply -f - >/dev/null
+  chart template "$scenario" --show-only templates/clusterrole.yaml | kubectl apply -f - >/dev/null
   kubectl create serviceaccount operator >/dev/null
   "$BIN/kubectl" delete clusterrolebinding "$scenario-operator" --ignore-not-found >/dev/null
   kubectl create clusterrolebinding "$scenario-operator" --clusterrole "$scenario-operator" --serviceaccount "$scenario:operator" >/dev/null

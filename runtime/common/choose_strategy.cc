@@ -41,10 +41,22 @@ std::string_view to_string(Strategy strategy) {
       return "auto";
     case Strategy::kDdp:
       return "ddp";
+    case Strategy::kZero1:
+      return "zero1";
+    case Strategy::kZero2:
+      return "zero2";
     case Strategy::kZero3:
       return "zero3";
   }
   return "auto";
+}
+
+std::optional<Strategy> strategy_named(std::string_view name) {
+  for (const Strategy strategy :
+       {Strategy::kAuto, Strategy::kDdp, Strategy::kZero1, Strategy::kZero2, Strategy::kZero3}) {
+    if (name == to_string(strategy)) return strategy;
+  }
+  return std::nullopt;
 }
 
 }  // namespace lockstep::common

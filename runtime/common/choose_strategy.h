@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -27,6 +28,7 @@ inline constexpr int64_t kModelStateBytesPerParameter = 16;
 // memory (the other half is for activations and partial sums) or memory is unknown, else zero3.
 StrategyChoice choose_strategy(Strategy wanted, const StrategyFacts& facts);
 
-std::string_view to_string(Strategy strategy);  // "auto", "ddp", "zero3"
+std::string_view to_string(Strategy strategy);  // "auto", "ddp", "zero1", "zero2", "zero3"
+std::optional<Strategy> strategy_named(std::string_view name);
 
 }  // namespace lockstep::common

@@ -30,14 +30,23 @@ Field schedule_section() {
   Field ratio = number("warmupRatio", 0, 1, 0,
                        "Share of the steps that warm up; 0.03 unless given (constant: 0).");
   ratio.default_value = nullptr;
-  Field field =
-      object("schedule", "Learning rate over the steps.",
-             {choice("name", {"cosine", "linear", "constant"}, {}, "Shape after warm-up."), ratio,
-              integer("warmupSteps", 0, kMaxCount, "Steps that warm up, in place of warmupRatio."),
-              number("minLrRatio", 0, 1, 0.1, "Last learning rate as a share of lr.")});
-  field.planned = {"warmupType", "warmupMinLr", "decaySteps"};
+  Field field = object(
+      "schedule", "Learning rate over the steps.",
+      {choice("name", {"cosine", "linear", "constant", "wsd"}, {},
+              "Shape after warm-up; wsd: constant, then a linear fall in the last steps."),
+       ratio, integer("warmupSteps", 0, kMaxCount, "Steps that warm up, in place of warmupRatio."),
+       choice("warmupType", {"linear", "log"}, {},
+              "Rise from warmupMinLr to lr: step / warmupSteps, or log(step + 1) / "
+              "log(warmupSteps) as DeepSpeed's WarmupLR."),
+       number("warmupMinLr", 0, 1000, 0, "Learning rate that the warm-up starts from."),
+       integer("decaySteps", 1, kMaxCount,
+               "Steps of the fall to minLrRatio; unless given all after warm-up (wsd: a "
+               "tenth of steps)."),
+       number("minLrRatio", 0, 1, 0.1, "Last learning rate as a share of lr.")});
   field.rules = {{"!(has(self.warmupRatio) && has(self.warmupSteps))",
-                  "give warmupRatio or warmupSteps, not both", ".warmupSteps"}};
+                  "give warmupRatio or warmupSteps, not both", ".warmupSteps"},
+                 {"self.name != 'constant' || !has(self.decaySteps)",
+                  "a constant schedule has no decaySteps", ".decaySteps"}};
   return field;
 }
 

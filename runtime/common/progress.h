@@ -25,7 +25,7 @@ struct JobProgress {
   int attempt = 0;
   int rank = 0;          // who answers
   std::string phase;     // starting | training | saving | exporting | finished
-  std::string strategy;  // ddp | zero3
+  std::string strategy;  // ddp | zero1 | zero2 | zero3
   int64_t step = 0;
   int64_t total_steps = 0;
   std::string loss;  // decimal with all digits; empty before the first step

@@ -180,6 +180,38 @@ void check_warmup(Relations& out) {
   }
 }
 
+void check_decay(Relations& out) {
+  const json* schedule = out.find("schedule");
+  const std::optional<int64_t> decay = out.integer("schedule/decaySteps", 1, kMaxSteps);
+  if (schedule == nullptr || !schedule->is_object() || !decay) return;
+  const json name = schedule->value("name", json());
+  if (name == "constant") {
+    out.report(".schedule.decaySteps", "must not be given: a constant schedule never falls",
+               "remove it, or set name to wsd");
+  }
+  const std::optional<int64_t> steps = out.integer("steps", 1, kMaxSteps);
+  if (name != "wsd" || !steps) return;
+  const std::optional<int64_t> warmup = warmup_steps_of(*schedule, *steps);
+  if (warmup && *warmup <= *steps && *warmup + *decay > *steps) {
+    out.report(".schedule.decaySteps", std::string("must be at most steps - warmupSteps = ")
+                                           .append(text_of(*steps - *warmup))
+                                           .append(", found ")
+                                           .append(text_of(*decay)));
+  }
+}
+
+void check_warmup_lr(Relations& out) {
+  const json* lr = out.find("optimizer/lr");
+  const json* start = out.find("schedule/warmupMinLr");
+  if (lr == nullptr || start == nullptr || !lr->is_number() || !start->is_number()) return;
+  if (lr->get<double>() >= 0 && start->get<double>() > lr->get<double>()) {
+    out.report(".schedule.warmupMinLr", std::string("must be at most optimizer.lr ")
+                                            .append(lr->dump())
+                                            .append(", found ")
+                                            .append(start->dump()));
+  }
+}
+
 }  // namespace
 
 Problems check_train_relations(const json& train, int64_t ranks, const std::string& prefix) {
@@ -188,6 +220,8 @@ Problems check_train_relations(const json& train, int64_t ranks, const std::stri
   check_heads(out);
   check_lengths(out);
   check_warmup(out);
+  check_decay(out);
+  check_warmup_lr(out);
   return std::move(out.problems);
 }
 

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "runtime/common/choose_strategy.h"
 #include "runtime/common/document.h"
 #include "runtime/common/suggest.h"
 #include "runtime/common/train_fields.h"
@@ -37,18 +38,26 @@ OptimizerConfig decode_optimizer(const json& optimizer) {
           .gradient_clip = optimizer.at("gradientClip").get<double>()};
 }
 
-ScheduleConfig decode_schedule(const json& schedule) {
+ScheduleConfig::Kind decode_schedule_kind(const json& name) {
   using Kind = ScheduleConfig::Kind;
-  const json& name = schedule.at("name");
-  return {.kind = name == "cosine"   ? Kind::kCosine
-                  : name == "linear" ? Kind::kLinear
-                                     : Kind::kConstant,
-          .warmup_steps = schedule.at("warmupSteps").get<int64_t>(),
-          .min_lr_ratio = schedule.at("minLrRatio").get<double>()};
+  if (name == "cosine") return Kind::kCosine;
+  if (name == "linear") return Kind::kLinear;
+  return name == "wsd" ? Kind::kWarmupStableDecay : Kind::kConstant;
 }
 
-Strategy decode_strategy(const json& name) {
-  return name == "ddp" ? Strategy::kDdp : name == "zero3" ? Strategy::kZero3 : Strategy::kAuto;
+ScheduleConfig decode_schedule(const json& schedule, int64_t steps) {
+  const ScheduleConfig::Kind kind = decode_schedule_kind(schedule.at("name"));
+  const auto warmup_steps = schedule.at("warmupSteps").get<int64_t>();
+  const bool falls_after_warmup =
+      kind == ScheduleConfig::Kind::kCosine || kind == ScheduleConfig::Kind::kLinear;
+  const int64_t decay_steps = falls_after_warmup ? steps - warmup_steps : 0;
+  return {.kind = kind,
+          .warmup = schedule.at("warmupType") == "log" ? ScheduleConfig::Warmup::kLog
+                                                       : ScheduleConfig::Warmup::kLinear,
+          .warmup_steps = warmup_steps,
+          .warmup_min_lr = schedule.at("warmupMinLr").get<double>(),
+          .decay_steps = schedule.value("decaySteps", decay_steps),
+          .min_lr_ratio = schedule.at("minLrRatio").get<double>()};
 }
 
 CommunicationConfig decode_communication(const json& communication) {
@@ -123,9 +132,10 @@ TrainConfig decode_train(const json& train) {
       .batch = {.global_batch_size = batch.at("globalBatchSize").get<int64_t>(),
                 .micro_batch_size = batch.at("microBatchSize").get<int64_t>()},
       .steps = full.at("steps").get<int64_t>(),
-      .parallelism = {.strategy = decode_strategy(full.at("parallelism").at("strategy"))},
+      .parallelism = {.strategy = *strategy_named(
+                          full.at("parallelism").at("strategy").get<std::string>())},
       .optimizer = decode_optimizer(full.at("optimizer")),
-      .schedule = decode_schedule(full.at("schedule")),
+      .schedule = decode_schedule(full.at("schedule"), full.at("steps").get<int64_t>()),
       .checkpoint = {.every_steps = checkpoint.at("everySteps").get<int64_t>(),
                      .keep = checkpoint.at("keep").get<int64_t>(),
                      .resume = checkpoint.at("resume") == "auto",

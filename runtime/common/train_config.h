@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,7 +43,7 @@ struct BatchConfig {
   int64_t num_micro_batches() const { return global_batch_size / micro_batch_size; }
 };
 
-enum class Strategy { kAuto, kDdp, kZero3 };
+enum class Strategy { kAuto, kDdp, kZero1, kZero2, kZero3 };
 
 struct ParallelismConfig {
   Strategy strategy = Strategy::kAuto;
@@ -59,9 +60,13 @@ struct OptimizerConfig {  // AdamW
 };
 
 struct ScheduleConfig {
-  enum class Kind { kCosine, kLinear, kConstant };
+  enum class Kind { kCosine, kLinear, kConstant, kWarmupStableDecay };
+  enum class Warmup { kLinear, kLog };
   Kind kind = Kind::kCosine;
+  Warmup warmup = Warmup::kLinear;
   int64_t warmup_steps = 0;  // resolved from warmupSteps or warmupRatio * steps
+  double warmup_min_lr = 0;  // where the warm-up starts
+  int64_t decay_steps = 0;   // of the fall; 0 = none
   double min_lr_ratio = 0.1;
 };
 
@@ -100,11 +105,16 @@ struct ResolvedTrain {
 };
 
 // Decides what follows from other fields: the third of globalBatchSize, microBatchSize and
-// accumulationSteps, num_key_value_heads, head_dim, warmupSteps. The result names globalBatchSize
-// and microBatchSize only, so it does not depend on `ranks` unless accumulationSteps was given.
-// What cannot be decided is left as found, for check_train(). Idempotent; never throws.
+// accumulationSteps, num_key_value_heads, head_dim, warmupSteps, decaySteps of wsd. The result
+// names globalBatchSize and microBatchSize only, so it does not depend on `ranks` unless
+// accumulationSteps was given. What cannot be decided is left as found, for check_train().
+// Idempotent; never throws.
 //   train: after check_and_default(train_fields(), ...).
 ResolvedTrain resolve_train(const nlohmann::json& train, int64_t ranks);
+
+// Steps that warm up under `schedule`: warmupSteps, or warmupRatio of `steps`, whose default
+// depends on the name. Nothing if a field is of a wrong type or out of bounds.
+std::optional<int64_t> warmup_steps_of(const nlohmann::json& schedule, int64_t steps);
 
 // Relations between fields of `train` (before or after resolve_train()) and with the rank count.
 // Skips relations whose fields are missing or of a wrong type, and those of the batch if `ranks` is

@@ -40,6 +40,14 @@ Field train() {
        "the bytes tokenizer needs a vocab_size of at least 256", ".model.config.vocab_size"},
       {"!has(self.schedule.warmupSteps) || self.schedule.warmupSteps <= self.steps",
        "warmupSteps must be at most steps", ".schedule.warmupSteps"},
+      {"self.schedule.warmupMinLr <= self.optimizer.lr", "warmupMinLr must be at most optimizer.lr",
+       ".schedule.warmupMinLr"},
+      // The left side rounds as std::llround() does in warmup_steps_of().
+      {"self.schedule.name != 'wsd' || !has(self.schedule.decaySteps) || "
+       "(has(self.schedule.warmupSteps) ? double(self.schedule.warmupSteps) : "
+       "(has(self.schedule.warmupRatio) ? self.schedule.warmupRatio : 0.03) * double(self.steps)) "
+       "+ double(self.schedule.decaySteps) < double(self.steps) + 0.5",
+       "warm-up and decaySteps must fit into steps", ".schedule.decaySteps"},
   };
   return field;
 }

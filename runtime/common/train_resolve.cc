@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "runtime/common/train_config.h"
@@ -8,6 +9,7 @@ namespace {
 using nlohmann::json;
 
 constexpr double kDefaultWarmupRatio = 0.03;
+constexpr double kDefaultDecayRatio = 0.1;  // of wsd
 constexpr int64_t kMaxSteps = 1'000'000'000;
 
 constexpr int64_t kMaxFactor = 1 << 20;  // products of three stay within int64
@@ -78,18 +80,34 @@ void resolve_model(json& config, std::vector<std::string>& notes) {
   }
 }
 
-void resolve_schedule(json& schedule, int64_t steps, std::vector<std::string>& notes) {
-  if (schedule.contains("warmupSteps")) return;
-  double ratio = schedule.value("name", json()) == "constant" ? 0 : kDefaultWarmupRatio;
-  if (const auto given = schedule.find("warmupRatio"); given != schedule.end()) {
-    if (!given->is_number() || given->get<double>() < 0 || given->get<double>() > 1) return;
-    ratio = given->get<double>();
+// The share of the steps that warm up; nothing if it is not a share.
+std::optional<double> warmup_ratio_of(const json& schedule) {
+  const auto given = schedule.find("warmupRatio");
+  if (given == schedule.end()) {
+    return schedule.value("name", json()) == "constant" ? 0 : kDefaultWarmupRatio;
   }
-  const auto warmup = static_cast<int64_t>(std::llround(ratio * static_cast<double>(steps)));
-  schedule.erase("warmupRatio");
-  schedule["warmupSteps"] = warmup;
-  notes.push_back(
-      note("schedule.warmupSteps", warmup, "warmupRatio " + json(ratio).dump() + " of steps"));
+  if (!given->is_number()) return std::nullopt;
+  const auto ratio = given->get<double>();
+  return ratio >= 0 && ratio <= 1 ? std::optional(ratio) : std::nullopt;
+}
+
+void resolve_schedule(json& schedule, int64_t steps, std::vector<std::string>& notes) {
+  const std::optional<int64_t> warmup = warmup_steps_of(schedule, steps);
+  if (!warmup) return;
+  if (!schedule.contains("warmupSteps")) {
+    const double ratio = warmup_ratio_of(schedule).value();
+    schedule.erase("warmupRatio");
+    schedule["warmupSteps"] = *warmup;
+    notes.push_back(
+        note("schedule.warmupSteps", *warmup, "warmupRatio " + json(ratio).dump() + " of steps"));
+  }
+  const auto tenth =
+      static_cast<int64_t>(std::llround(kDefaultDecayRatio * static_cast<double>(steps)));
+  const int64_t decay = std::min(std::max<int64_t>(1, tenth), steps - *warmup);
+  if (schedule.value("name", json()) == "wsd" && !schedule.contains("decaySteps") && decay > 0) {
+    schedule["decaySteps"] = decay;
+    notes.push_back(note("schedule.decaySteps", decay, "a tenth of steps, after warm-up"));
+  }
 }
 
 // The object `parent[key]`, or null.
@@ -100,6 +118,17 @@ json* find_object(json& parent, const char* key) {
 }
 
 }  // namespace
+
+std::optional<int64_t> warmup_steps_of(const json& schedule, int64_t steps) {
+  if (const auto given = schedule.find("warmupSteps"); given != schedule.end()) {
+    if (!given->is_number_integer()) return std::nullopt;
+    const auto warmup = given->get<int64_t>();
+    return warmup >= 0 && warmup <= kMaxSteps ? std::optional(warmup) : std::nullopt;
+  }
+  const std::optional<double> ratio = warmup_ratio_of(schedule);
+  if (!ratio) return std::nullopt;
+  return static_cast<int64_t>(std::llround(*ratio * static_cast<double>(steps)));
+}
 
 ResolvedTrain resolve_train(const json& train, int64_t ranks) {
   ResolvedTrain result{.train = train, .notes = {}};

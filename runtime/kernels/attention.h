@@ -12,13 +12,17 @@ struct AttentionShape {
   int64_t num_heads = 0;     // H
   int64_t num_kv_heads = 0;  // G, divides H
   int64_t head_dim = 0;      // D, at most 256, even
+  // [B*T]: place of each row in its document, 0 where one begins (also at the first row of every
+  // sequence); a row sees its own document only. Null: a sequence is one document. Borrowed.
+  const int32_t* positions = nullptr;
   int64_t qkv_row_elems() const { return (num_heads + 2 * num_kv_heads) * head_dim; }
 };
 
 // Floats of scratch that forward and backward need at most.
 int64_t attention_scratch_elems(const AttentionShape& shape);
 
-// out = softmax(causal(Q K^T / sqrt(D))) V for every head.
+// out = softmax(causal(Q K^T / sqrt(D))) V for every head and document. A document has the same
+// bits wherever it lies and whatever stands beside it.
 //   qkv: [B*T, (H+2G)*D], each row q heads, then k heads, then v heads (rotary already applied).
 //   out: [B*T, H*D]; written.  log_sum_exp: [B, H, T], base 2; written, for backward.
 void attention_forward(const AttentionShape& shape, const float* qkv, float* out,

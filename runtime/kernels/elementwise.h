@@ -26,6 +26,9 @@ struct RotaryShape {
   int64_t num_heads = 0;  // heads rotated, from the start of the row (query and key heads)
   int64_t head_dim = 0;
   int64_t row_elems = 0;  // distance of rows
+  // [batch*seq], each in [0, T of the table): which angles a row gets. Null: its place in its
+  // sequence. Borrowed.
+  const int32_t* positions = nullptr;
 };
 void rotary_table(int64_t seq, int64_t head_dim, double theta, float* table);
 void rotary_forward(const RotaryShape& shape, const float* table, float* rows);

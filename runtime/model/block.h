@@ -17,8 +17,11 @@ struct BatchShape {
 struct MicroBatchIo {
   const int32_t* tokens = nullptr;  // [rows]
   const int32_t* labels = nullptr;  // [rows]; negative = no loss
-  float loss_scale = 1;             // 1 / loss tokens of the global batch
-  double loss_sum = 0;              // written by the head: sum over its tokens, unscaled
+  // [rows]: place of each token in its document, as AttentionShape::positions; null: a sequence is
+  // one document.
+  const int32_t* positions = nullptr;
+  float loss_scale = 1;  // 1 / loss tokens of the global batch
+  double loss_sum = 0;   // written by the head: sum over its tokens, unscaled
 };
 
 // Buffers of one block for one micro-batch; all preallocated, none owned.

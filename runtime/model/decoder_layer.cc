@@ -13,20 +13,24 @@
 namespace lockstep::runtime {
 namespace {
 
-AttentionShape attention_shape(const common::ModelConfig& config, const BatchShape& shape) {
+AttentionShape attention_shape(const common::ModelConfig& config, const BatchShape& shape,
+                               const int32_t* positions = nullptr) {
   return {.batch = shape.batch,
           .seq = shape.seq,
           .num_heads = config.num_attention_heads,
           .num_kv_heads = config.num_key_value_heads,
-          .head_dim = config.head_dim};
+          .head_dim = config.head_dim,
+          .positions = positions};
 }
 
-RotaryShape rotary_shape(const common::ModelConfig& config, const BatchShape& shape) {
+RotaryShape rotary_shape(const common::ModelConfig& config, const BatchShape& shape,
+                         const int32_t* positions) {
   return {.batch = shape.batch,
           .seq = shape.seq,
           .num_heads = config.num_attention_heads + config.num_key_value_heads,
           .head_dim = config.head_dim,
-          .row_elems = attention_shape(config, shape).qkv_row_elems()};
+          .row_elems = attention_shape(config, shape).qkv_row_elems(),
+          .positions = positions};
 }
 
 // The four products of a layer.
@@ -135,7 +139,7 @@ int64_t DecoderLayer::scratch_elems(const BatchShape& shape) const {
   return scratch_layout(shape).num_elems;
 }
 
-void DecoderLayer::forward(const BatchShape& shape, const float* params, MicroBatchIo& /*io*/,
+void DecoderLayer::forward(const BatchShape& shape, const float* params, MicroBatchIo& io,
                            const BlockBuffers& buffers) const {
   assert(shape.seq * config_.head_dim <= static_cast<int64_t>(rotary_table_.size()));
   const int64_t rows = shape.rows();
@@ -153,8 +157,8 @@ void DecoderLayer::forward(const BatchShape& shape, const float* params, MicroBa
 
   rms_norm_forward(rows, hidden, eps, buffers.x, params + weight.norm1, normed, saved + at.rstd1);
   linear_forward(product.qkv, normed, params + weight.qkv, qkv);
-  rotary_forward(rotary_shape(config_, shape), rotary_table_.data(), qkv);
-  attention_forward(attention_shape(config_, shape), qkv, saved + at.attention,
+  rotary_forward(rotary_shape(config_, shape, io.positions), rotary_table_.data(), qkv);
+  attention_forward(attention_shape(config_, shape, io.positions), qkv, saved + at.attention,
                     saved + at.log_sum_exp, buffers.scratch + temp.attention_work);
   std::copy_n(buffers.x, rows * hidden, x_mid);
   linear_forward_add(product.attention_out, saved + at.attention, params + weight.attention_out,
@@ -167,11 +171,10 @@ void DecoderLayer::forward(const BatchShape& shape, const float* params, MicroBa
   linear_forward_add(product.down, act, params + weight.down, buffers.y);
 }
 
-void DecoderLayer::backward(const BatchShape& shape, const float* params,
-                            const MicroBatchIo& /*io*/, const BlockBuffers& buffers,
-                            float* gradients) const {
+void DecoderLayer::backward(const BatchShape& shape, const float* params, const MicroBatchIo& io,
+                            const BlockBuffers& buffers, float* gradients) const {
   mlp_half_backward(shape, params, buffers, gradients);
-  attention_half_backward(shape, params, buffers, gradients);
+  attention_half_backward(shape, params, io, buffers, gradients);
 }
 
 // Leaves the gradient of x_mid in buffers.dx.
@@ -206,7 +209,8 @@ void DecoderLayer::mlp_half_backward(const BatchShape& shape, const float* param
 
 // Takes the gradient of x_mid from buffers.dx and leaves that of x there.
 void DecoderLayer::attention_half_backward(const BatchShape& shape, const float* params,
-                                           const BlockBuffers& buffers, float* gradients) const {
+                                           const MicroBatchIo& io, const BlockBuffers& buffers,
+                                           float* gradients) const {
   const int64_t rows = shape.rows();
   const int64_t hidden = config_.hidden_size;
   const Products product = products(config_, shape);
@@ -223,10 +227,10 @@ void DecoderLayer::attention_half_backward(const BatchShape& shape, const float*
 
   linear_weight_gradient(product.attention_out, d_mid, attention, gradients + weight.attention_out);
   linear_input_gradient(product.attention_out, d_mid, params + weight.attention_out, d_attention);
-  attention_backward(attention_shape(config_, shape), buffers.saved + at.qkv, attention,
-                     buffers.saved + at.log_sum_exp, d_attention, d_qkv,
+  attention_backward(attention_shape(config_, shape, io.positions), buffers.saved + at.qkv,
+                     attention, buffers.saved + at.log_sum_exp, d_attention, d_qkv,
                      buffers.scratch + temp.attention_work);
-  rotary_backward(rotary_shape(config_, shape), rotary_table_.data(), d_qkv);
+  rotary_backward(rotary_shape(config_, shape, io.positions), rotary_table_.data(), d_qkv);
 
   rms_norm_forward(rows, hidden, static_cast<float>(config_.rms_norm_eps), buffers.x,
                    params + weight.norm1, normed, rstd1);

@@ -31,7 +31,7 @@ class DecoderLayer final : public Block {
   Saved saved_layout(const BatchShape& shape) const;
   Scratch scratch_layout(const BatchShape& shape) const;
   Weights weight_offsets() const;
-  void attention_half_backward(const BatchShape& shape, const float* params,
+  void attention_half_backward(const BatchShape& shape, const float* params, const MicroBatchIo& io,
                                const BlockBuffers& buffers, float* gradients) const;
   void mlp_half_backward(const BatchShape& shape, const float* params, const BlockBuffers& buffers,
                          float* gradients) const;

@@ -8,20 +8,29 @@
 
 namespace lockstep::runtime {
 
-GradientReducer::GradientReducer(Collective& collective, ReductionPlan plan,
-                                 std::vector<UnitSlices> layouts,
-                                 std::vector<std::span<float>> slices, OnSliceFinal on_slice_final)
+GradientReducer::GradientReducer(Collective& collective, ReducerOptions options,
+                                 OnSliceFinal on_slice_final)
     : collective_(collective),
-      plan_(std::move(plan)),
-      layouts_(std::move(layouts)),
-      slices_(std::move(slices)),
+      plan_(std::move(options.plan)),
+      layouts_(std::move(options.layouts)),
+      sharded_(options.sharded),
       on_slice_final_(std::move(on_slice_final)),
-      units_(layouts_.size()) {}
+      units_(layouts_.size()) {
+  if (!sharded_ && plan_.num_exchanges != 1) {
+    throw std::invalid_argument("whole gradients are exchanged once per step");
+  }
+  for (size_t unit = 0; unit < units_.size(); ++unit) {
+    units_[unit].gradient = std::move(options.gradients[unit]);
+  }
+}
 
 float* GradientReducer::buffer(int64_t unit) {
   const auto index = static_cast<size_t>(unit);
   UnitState& state = units_[index];
-  if (state.current.data() == nullptr) state.current = pool_.take(layouts_[index].padded_elems);
+  if (state.current.data() != nullptr) return state.current.data();
+  const bool is_oldest = !sharded_ && state.gradient.data() != nullptr;
+  state.current = is_oldest ? std::exchange(state.gradient, FloatBuffer())
+                            : pool_.take(layouts_[index].padded_elems);
   return state.current.data();
 }
 
@@ -73,34 +82,45 @@ void GradientReducer::finish_oldest_exchange() {
   exchanges_.pop_front();
   for (const PendingPtr& round : exchange.rounds) round->wait();
   exchange.rounds.clear();
-  for (FloatBuffer& root : exchange.roots) pool_.give_back(std::move(root));
+  give_back_roots(exchange);
   const int64_t slice_elems = layouts_[static_cast<size_t>(exchange.unit)].slice_elems;
   for (const Addition& addition : plan_.additions) {
     add_in_place(slice_elems, exchange.values.data() + addition.source * slice_elems,
                  exchange.values.data() + addition.target * slice_elems);
   }
-  add_slice_sum(exchange.unit, std::move(exchange.values));
+  add_slice_sum(exchange.unit, exchange.values);
+  pool_.give_back(std::move(exchange.values));
 }
 
-void GradientReducer::add_slice_sum(int64_t unit, FloatBuffer values) {
+// The oldest root of a whole gradient lies where the final sum goes.
+void GradientReducer::give_back_roots(Exchange& exchange) {
+  for (FloatBuffer& root : exchange.roots) {
+    FloatBuffer& gradient = units_[static_cast<size_t>(exchange.unit)].gradient;
+    if (!sharded_ && gradient.data() == nullptr) {
+      gradient = std::move(root);
+    } else {
+      pool_.give_back(std::move(root));
+    }
+  }
+}
+
+void GradientReducer::add_slice_sum(int64_t unit, const FloatBuffer& values) {
   const auto index = static_cast<size_t>(unit);
-  const std::span<float> target = slices_[index];
-  PartialSums& counter = units_[index].slice_counter;
-  const bool is_last = counter.num_leaves() + 1 == plan_.num_exchanges;
-  if (is_last && plan_.num_exchanges == 1) {
-    std::copy_n(values.data(), target.size(), target.data());  // the tree of one leaf
-  } else {
-    FloatBuffer leaf = pool_.take(layouts_[index].slice_elems);
-    std::copy_n(values.data(), target.size(), leaf.data());
-    counter.push(std::move(leaf), pool_);
+  const int64_t slice_elems = layouts_[index].slice_elems;
+  UnitState& state = units_[index];
+  if (!sharded_) {
+    std::copy_n(values.data(), slice_elems,
+                state.gradient.data() + collective_.rank() * slice_elems);
+    on_slice_final_(unit);
+    return;
   }
-  pool_.give_back(std::move(values));
-  if (!is_last) return;
-  if (counter.num_leaves() > 0) {
-    FloatBuffer sum = counter.take_sum(pool_);
-    std::copy_n(sum.data(), target.size(), target.data());
-    pool_.give_back(std::move(sum));
-  }
+  const bool is_oldest = state.gradient.data() != nullptr;
+  FloatBuffer leaf =
+      is_oldest ? std::exchange(state.gradient, FloatBuffer()) : pool_.take(slice_elems);
+  std::copy_n(values.data(), slice_elems, leaf.data());
+  state.slice_counter.push(std::move(leaf), pool_);
+  if (state.slice_counter.num_leaves() < plan_.num_exchanges) return;
+  state.gradient = state.slice_counter.take_sum(pool_);
   on_slice_final_(unit);
 }
 

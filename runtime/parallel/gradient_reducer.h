@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <span>
-#include <string>
 #include <vector>
 
 #include "runtime/comm/collective.h"
@@ -17,16 +15,25 @@
 
 namespace lockstep::runtime {
 
+struct ReducerOptions {
+  ReductionPlan plan;
+  std::vector<UnitSlices> layouts;
+  // [unit]: where the final sum goes. It also holds the oldest partial sum on the way there, so
+  // that a step with one micro-batch per rank needs no other memory than exchanges under way.
+  std::vector<FloatBuffer> gradients;
+  // gradients[unit] is [slice_elems], this rank's; else [padded_elems] with this rank's slice in
+  // place, for plans of one exchange only.
+  bool sharded = true;
+};
+
 class GradientReducer {
  public:
-  // Called in the same order on every rank when slices[unit] of a step is final; may issue
-  // operations.
+  // Called in the same order on every rank when this rank's slice of gradients[unit] is final; may
+  // issue operations.
   using OnSliceFinal = std::function<void(int64_t unit)>;
 
-  // slices[unit]: [slice_elems] each, where the unit's final sum goes; they and `collective`
-  // outlive this object.
-  GradientReducer(Collective& collective, ReductionPlan plan, std::vector<UnitSlices> layouts,
-                  std::vector<std::span<float>> slices, OnSliceFinal on_slice_final);
+  // `collective` outlives this object.
+  GradientReducer(Collective& collective, ReducerOptions options, OnSliceFinal on_slice_final);
 
   const ReductionPlan& plan() const { return plan_; }
 
@@ -45,6 +52,7 @@ class GradientReducer {
 
   // What this rank has of one unit in the current step.
   struct UnitState {
+    FloatBuffer gradient;            // ReducerOptions::gradients; empty while it serves as a sum
     FloatBuffer current;             // handed out by buffer()
     PartialSums counter;             // of the root being summed
     std::vector<FloatBuffer> roots;  // finished ones of the current exchange
@@ -59,12 +67,13 @@ class GradientReducer {
 
   void begin_exchange(int64_t unit);
   void finish_oldest_exchange();
-  void add_slice_sum(int64_t unit, FloatBuffer values);
+  void give_back_roots(Exchange& exchange);
+  void add_slice_sum(int64_t unit, const FloatBuffer& values);
 
   Collective& collective_;
   ReductionPlan plan_;
   std::vector<UnitSlices> layouts_;
-  std::vector<std::span<float>> slices_;
+  bool sharded_;
   OnSliceFinal on_slice_final_;
   std::vector<UnitState> units_;
   BufferPool pool_;

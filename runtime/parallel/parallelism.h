@@ -34,8 +34,13 @@ class Parallelism {
   // missing.
   virtual void finish_backward() = 0;
 
-  // What this rank's optimizer runs over, and what must be filled before the first unshard(): whole
-  // units under ddp, slices under zero3. Stable for the life of the object.
+  // The weights of shards() have changed: they were filled, loaded, or the optimizer has run. Must
+  // be called by every rank before the next unshard(). Starts what brings them to the other ranks
+  // and does not wait for it.
+  virtual void weights_updated() = 0;
+
+  // What this rank's optimizer runs over, and what must be filled at first: whole units under ddp,
+  // slices under the others. Stable for the life of the object.
   virtual std::span<const ParamShard> shards() const = 0;
 
   // This rank's disjoint share of the same storage (the shares of all ranks tile the model), for

@@ -7,18 +7,18 @@
 
 namespace lockstep::runtime {
 
-UnitGatherer::UnitGatherer(Collective& collective, std::vector<UnitSlices> layouts,
-                           std::vector<std::span<const float>> slices)
-    : collective_(collective), layouts_(std::move(layouts)), slices_(std::move(slices)) {
-  for (const UnitSlices& layout : layouts_) {
-    buffer_elems_ = std::max(buffer_elems_, layout.padded_elems);
+UnitGatherer::UnitGatherer(Collective& collective, std::vector<std::span<const std::byte>> slices)
+    : collective_(collective), slices_(std::move(slices)) {
+  const auto world_size = static_cast<size_t>(collective.world_size());
+  for (const std::span<const std::byte> slice : slices_) {
+    buffer_bytes_ = std::max(buffer_bytes_, slice.size() * world_size);
   }
   // One for the unit at work, one for the next.
   add_buffer();
   add_buffer();
 }
 
-const float* UnitGatherer::acquire(int64_t unit, int64_t next) {
+const std::byte* UnitGatherer::acquire(int64_t unit, int64_t next) {
   Buffer* buffer = find(unit);
   if (buffer == nullptr) {
     buffer = find_free();
@@ -32,7 +32,7 @@ const float* UnitGatherer::acquire(int64_t unit, int64_t next) {
     buffer->gather->wait();
     buffer->gather.reset();
   }
-  const float* const weights = buffer->weights.data();
+  const std::byte* const weights = buffer->weights.bytes().data();
   if (next >= 0 && find(next) == nullptr) {
     if (Buffer* const ahead = find_free(); ahead != nullptr) {
       start_gather(*ahead, next);
@@ -50,7 +50,7 @@ void UnitGatherer::release(int64_t unit) {
   buffer->in_use = false;  // its weights stay until the buffer is needed: the turn at the last unit
 }
 
-void UnitGatherer::invalidate() {
+void UnitGatherer::refresh() {
   for (Buffer& buffer : buffers_) {
     if (buffer.in_use) {
       throw std::logic_error("unit " + std::to_string(buffer.unit) + " is still in use");
@@ -78,18 +78,16 @@ UnitGatherer::Buffer* UnitGatherer::find_free() {
 }
 
 void UnitGatherer::start_gather(Buffer& buffer, int64_t unit) {
-  const auto index = static_cast<size_t>(unit);
+  const std::span<const std::byte> slice = slices_[static_cast<size_t>(unit)];
+  const size_t full_bytes = slice.size() * static_cast<size_t>(collective_.world_size());
   buffer.unit = unit;
-  const std::span<float> full =
-      buffer.weights.elems().first(static_cast<size_t>(layouts_[index].padded_elems));
-  buffer.gather =
-      collective_.all_gather(std::as_bytes(slices_[index]), std::as_writable_bytes(full),
-                             "weights of unit " + std::to_string(unit));
+  buffer.gather = collective_.all_gather(slice, buffer.weights.bytes().first(full_bytes),
+                                         "weights of unit " + std::to_string(unit));
 }
 
 UnitGatherer::Buffer& UnitGatherer::add_buffer() {
   Buffer& buffer = buffers_.emplace_back();
-  buffer.weights = FloatBuffer(buffer_elems_);
+  buffer.weights = FloatBuffer(static_cast<int64_t>(buffer_bytes_ / sizeof(float)));
   return buffer;
 }
 

@@ -1,28 +1,27 @@
 // Full weights of the units in use, gathered from the ranks' slices into few persistent buffers.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "runtime/comm/collective.h"
 #include "runtime/kernels/float_buffer.h"
-#include "runtime/parallel/shard_layout.h"
+#include "runtime/parallel/weight_source.h"
 
 namespace lockstep::runtime {
 
-class UnitGatherer {
+class UnitGatherer final : public WeightSource {
  public:
-  // slices[unit]: [slice_elems] weights of this rank; they and `collective` outlive this object.
-  UnitGatherer(Collective& collective, std::vector<UnitSlices> layouts,
-               std::vector<std::span<const float>> slices);
+  // slices[unit]: this rank's, of the same size on every rank; they and `collective` outlive this
+  // object.
+  UnitGatherer(Collective& collective, std::vector<std::span<const std::byte>> slices);
 
-  // Weights of `unit`, valid until release(unit); starts to gather `next` (-1: none) if a buffer is
-  // free. Blocks until `unit` is there. Throws as Pending::wait().
-  const float* acquire(int64_t unit, int64_t next);
-  void release(int64_t unit);
-  // The slices are about to change: what was gathered is void. No unit may be in use.
-  void invalidate();
+  // Starts to gather `next` if a buffer is free.
+  const std::byte* acquire(int64_t unit, int64_t next) override;
+  void release(int64_t unit) override;
+  void refresh() override;
 
  private:
   struct Buffer {
@@ -40,9 +39,8 @@ class UnitGatherer {
   Buffer& add_buffer();
 
   Collective& collective_;
-  std::vector<UnitSlices> layouts_;
-  std::vector<std::span<const float>> slices_;
-  int64_t buffer_elems_ = 0;  // of the largest unit, padded
+  std::vector<std::span<const std::byte>> slices_;
+  size_t buffer_bytes_ = 0;  // of the largest unit
   std::vector<Buffer> buffers_;
 };
 

@@ -28,7 +28,7 @@ struct RankState {
   std::unique_ptr<Collective> collective;
   std::optional<SampleSource> samples;
   std::vector<Unit> units;
-  std::string strategy;  // "ddp" | "zero3"
+  std::string strategy;  // as in the job, never "auto"
   std::unique_ptr<Decoder> decoder;
   std::unique_ptr<Parallelism> parallelism;
   std::optional<AdamWOptimizer> optimizer;

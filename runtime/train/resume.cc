@@ -202,6 +202,7 @@ void resume_or_initialize(RankState& s, Disk& disk, bool may_resume) {
       agree_on(*s.collective, std::move(moved), ExitCode::kOutputUnwritable,
                "setting damaged checkpoints aside");
       s.step = step;
+      s.parallelism->weights_updated();
       if (s.is_rank0()) s.log.info("resumed", {{"step", step}, {"folder", folder}});
       return;
     }
@@ -209,6 +210,7 @@ void resume_or_initialize(RankState& s, Disk& disk, bool may_resume) {
     candidates.before_step = step;
   }
   initialize(s);
+  s.parallelism->weights_updated();
 }
 
 }  // namespace lockstep::runtime

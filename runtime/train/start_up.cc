@@ -167,8 +167,7 @@ common::Strategy agree_on_strategy(RankState& s) {
                             {"backend", s.collective->backend()},
                             {"parameters", s.decoder->num_parameters()}});
   }
-  return s.strategy == to_string(common::Strategy::kDdp) ? common::Strategy::kDdp
-                                                         : common::Strategy::kZero3;
+  return common::strategy_named(s.strategy).value();
 }
 
 void build_model(RankState& s) {

@@ -124,6 +124,7 @@ StepStats train_step(RankState& s, bool stop_wished) {
       lr_at(s.config().schedule, s.config().optimizer.lr, s.step + 1, s.config().steps);
   s.optimizer->step({.step = s.step + 1, .lr = lr, .gradient_scale = norm.clip_scale},
                     s.parallelism->shards());
+  s.parallelism->weights_updated();
   ++s.step;
   return {.step = s.step,
           .loss = mean_loss(control.micro_losses, s.step_tokens()),

@@ -71,7 +71,7 @@ class SameBitsTest : public testing::Test {
 TEST_F(SameBitsTest, OnAnyRankCountStrategyAndBackend) {
   train({.ranks = 1}, "reference");
   ASSERT_EQ(read_curve(folder_.path("reference")).size(), 12u);
-  for (const std::string strategy : {"ddp", "zero3"}) {
+  for (const std::string strategy : {"ddp", "zero1", "zero2", "zero3"}) {
     for (const int ranks : {1, 2, 3, 4}) {
       for (const std::string backend : {"shared-memory", "gloo"}) {
         const std::string name = strategy + "-" + std::to_string(ranks) + "-" + backend;

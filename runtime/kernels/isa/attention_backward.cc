@@ -120,40 +120,57 @@ void copy_rows(const HeadShape& head, const float* from, float* to) {
   }
 }
 
+// One key and value head of a document with the query heads of its group.
+//   at: the document's rows of query head 0; heads are shape.seq apart in log_sum_exp.
+//   qkv, d_qkv: at the document's first row.
+void backward_group(const AttentionShape& shape, const HeadShape& head, const HeadRows& at,
+                    int64_t kv, const float* qkv, float* d_qkv, float* scratch) {
+  const AttentionLayout& layout = head.layout;
+  const int64_t group = shape.num_heads / shape.num_kv_heads;
+  const int64_t key = (shape.num_heads + kv) * head.dim;
+  const int64_t value = key + shape.num_kv_heads * head.dim;
+  pack_transposed(qkv + key, head.qkv_stride, head.seq, head.dim, scratch + layout.keys_by_dim);
+  pack_transposed(qkv + value, head.qkv_stride, head.seq, head.dim, scratch + layout.values_by_dim);
+  pack_rows(qkv + key, head.qkv_stride, head.seq, head.dim, head.seq, scratch + layout.rows_by_key);
+  for_each_vec(head.seq * layout.padded_dim, [&](int64_t i, auto lanes) {
+    store(scratch + layout.d_keys + i, zero(), lanes);
+    store(scratch + layout.d_values + i, zero(), lanes);
+  });
+  for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
+    backward_head(head,
+                  {.query = at.query + h * head.dim,
+                   .out = at.out + h * head.dim,
+                   .d_out = at.d_out + h * head.dim,
+                   .log_sum_exp = at.log_sum_exp + h * shape.seq,
+                   .d_query = at.d_query + h * head.dim},
+                  scratch);
+  }
+  copy_rows(head, scratch + layout.d_keys, d_qkv + key);
+  copy_rows(head, scratch + layout.d_values, d_qkv + value);
+}
+
 }  // namespace
 
 void attention_backward(const AttentionShape& shape, const float* qkv, const float* out,
                         const float* log_sum_exp, const float* d_out, float* d_qkv,
                         float* scratch) {
-  const HeadShape head = head_shape(shape.seq, shape.head_dim, shape.num_heads, shape.num_kv_heads);
-  const AttentionLayout& layout = head.layout;
-  const int64_t group = shape.num_heads / shape.num_kv_heads;
   scratch = align_to_cache_line(scratch);
   for (int64_t batch = 0; batch < shape.batch; ++batch) {
-    const int64_t qkv_begin = batch * shape.seq * head.qkv_stride;
-    const int64_t out_begin = batch * shape.seq * head.out_stride;
-    for (int64_t kv = 0; kv < shape.num_kv_heads; ++kv) {
-      const int64_t key = qkv_begin + (shape.num_heads + kv) * head.dim;
-      const int64_t value = key + shape.num_kv_heads * head.dim;
-      pack_transposed(qkv + key, head.qkv_stride, head.seq, head.dim, scratch + layout.keys_by_dim);
-      pack_transposed(qkv + value, head.qkv_stride, head.seq, head.dim,
-                      scratch + layout.values_by_dim);
-      pack_rows(qkv + key, head.qkv_stride, head.seq, head.dim, head.seq,
-                scratch + layout.rows_by_key);
-      for_each_vec(head.seq * layout.padded_dim, [&](int64_t i, auto lanes) {
-        store(scratch + layout.d_keys + i, zero(), lanes);
-        store(scratch + layout.d_values + i, zero(), lanes);
-      });
-      for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
-        const HeadRows at{.query = qkv + qkv_begin + h * head.dim,
-                          .out = out + out_begin + h * head.dim,
-                          .d_out = d_out + out_begin + h * head.dim,
-                          .log_sum_exp = log_sum_exp + (batch * shape.num_heads + h) * shape.seq,
-                          .d_query = d_qkv + qkv_begin + h * head.dim};
-        backward_head(head, at, scratch);
+    for (int64_t begin = 0; begin < shape.seq;) {
+      const int64_t end = document_end(shape, batch, begin);
+      const HeadShape head = head_shape(shape, end - begin);
+      const int64_t row = batch * shape.seq + begin;
+      const float* const qkv_rows = qkv + row * head.qkv_stride;
+      float* const d_qkv_rows = d_qkv + row * head.qkv_stride;
+      const HeadRows at{.query = qkv_rows,
+                        .out = out + row * head.out_stride,
+                        .d_out = d_out + row * head.out_stride,
+                        .log_sum_exp = log_sum_exp + batch * shape.num_heads * shape.seq + begin,
+                        .d_query = d_qkv_rows};
+      for (int64_t kv = 0; kv < shape.num_kv_heads; ++kv) {
+        backward_group(shape, head, at, kv, qkv_rows, d_qkv_rows, scratch);
       }
-      copy_rows(head, scratch + layout.d_keys, d_qkv + key);
-      copy_rows(head, scratch + layout.d_values, d_qkv + value);
+      begin = end;
     }
   }
 }

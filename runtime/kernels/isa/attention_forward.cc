@@ -66,26 +66,37 @@ void forward_head(const HeadShape& head, const float* query, float* out, float* 
   }
 }
 
+// All heads of one document.
+//   qkv, out: at its first row. log_sum_exp: at its first row of head 0; heads are shape.seq apart.
+void forward_document(const AttentionShape& shape, const HeadShape& head, const float* qkv,
+                      float* out, float* log_sum_exp, float* scratch) {
+  const int64_t group = shape.num_heads / shape.num_kv_heads;
+  for (int64_t kv = 0; kv < shape.num_kv_heads; ++kv) {
+    const float* const key = qkv + (shape.num_heads + kv) * head.dim;
+    const float* const value = key + shape.num_kv_heads * head.dim;
+    pack_transposed(key, head.qkv_stride, head.seq, head.dim, scratch + head.layout.keys_by_dim);
+    pack_rows(value, head.qkv_stride, head.seq, head.dim, head.seq,
+              scratch + head.layout.rows_by_key);
+    for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
+      forward_head(head, qkv + h * head.dim, out + h * head.dim, log_sum_exp + h * shape.seq,
+                   scratch);
+    }
+  }
+}
+
 }  // namespace
 
 void attention_forward(const AttentionShape& shape, const float* qkv, float* out,
                        float* log_sum_exp, float* scratch) {
-  const HeadShape head = head_shape(shape.seq, shape.head_dim, shape.num_heads, shape.num_kv_heads);
-  const int64_t group = shape.num_heads / shape.num_kv_heads;
   scratch = align_to_cache_line(scratch);
   for (int64_t batch = 0; batch < shape.batch; ++batch) {
-    const float* const rows = qkv + batch * shape.seq * head.qkv_stride;
-    float* const out_rows = out + batch * shape.seq * head.out_stride;
-    for (int64_t kv = 0; kv < shape.num_kv_heads; ++kv) {
-      const float* const key = rows + (shape.num_heads + kv) * head.dim;
-      const float* const value = key + shape.num_kv_heads * head.dim;
-      pack_transposed(key, head.qkv_stride, head.seq, head.dim, scratch + head.layout.keys_by_dim);
-      pack_rows(value, head.qkv_stride, head.seq, head.dim, head.seq,
-                scratch + head.layout.rows_by_key);
-      for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
-        forward_head(head, rows + h * head.dim, out_rows + h * head.dim,
-                     log_sum_exp + (batch * shape.num_heads + h) * shape.seq, scratch);
-      }
+    for (int64_t begin = 0; begin < shape.seq;) {
+      const int64_t end = document_end(shape, batch, begin);
+      const HeadShape head = head_shape(shape, end - begin);
+      const int64_t row = batch * shape.seq + begin;
+      forward_document(shape, head, qkv + row * head.qkv_stride, out + row * head.out_stride,
+                       log_sum_exp + batch * shape.num_heads * shape.seq + begin, scratch);
+      begin = end;
     }
   }
 }

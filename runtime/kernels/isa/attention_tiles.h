@@ -1,6 +1,7 @@
 // Packing and the register-tiled product that forward and backward attention share.
 #pragma once
 
+#include "runtime/kernels/attention.h"
 #include "runtime/kernels/attention_layout.h"
 #include "runtime/kernels/isa/vector_math.h"
 
@@ -129,9 +130,9 @@ LOCKSTEP_INLINE void multiply_transposed(int64_t num_rows, int64_t num_keys, int
   }
 }
 
-// One head's sizes and distances, and its scratch.
+// One head's sizes and distances in a document, and its scratch.
 struct HeadShape {
-  int64_t seq;
+  int64_t seq;  // rows of the document
   int64_t dim;
   int64_t qkv_stride;  // distance of fused rows
   int64_t out_stride;  // distance of output rows
@@ -139,14 +140,24 @@ struct HeadShape {
   AttentionLayout layout;
 };
 
-LOCKSTEP_INLINE HeadShape head_shape(int64_t seq, int64_t dim, int64_t num_heads,
-                                     int64_t num_kv_heads) {
-  return {.seq = seq,
+LOCKSTEP_INLINE HeadShape head_shape(const AttentionShape& shape, int64_t document_rows) {
+  const int64_t dim = shape.head_dim;
+  return {.seq = document_rows,
           .dim = dim,
-          .qkv_stride = (num_heads + 2 * num_kv_heads) * dim,
-          .out_stride = num_heads * dim,
+          .qkv_stride = (shape.num_heads + 2 * shape.num_kv_heads) * dim,
+          .out_stride = shape.num_heads * dim,
           .scale = 1.0F / __builtin_sqrtf(static_cast<float>(dim)),
-          .layout = attention_layout(seq, dim)};
+          .layout = attention_layout(document_rows, dim)};
+}
+
+// The first row after the document that begins at `begin`, a row of [0, shape.seq) of sequence
+// `batch`.
+LOCKSTEP_INLINE int64_t document_end(const AttentionShape& shape, int64_t batch, int64_t begin) {
+  if (shape.positions == nullptr) return shape.seq;
+  const int32_t* const positions = shape.positions + batch * shape.seq;
+  int64_t end = begin + 1;
+  while (end < shape.seq && positions[end] != 0) ++end;
+  return end;
 }
 
 LOCKSTEP_INLINE float* align_to_cache_line(float* scratch) {

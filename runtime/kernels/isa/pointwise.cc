@@ -10,7 +10,8 @@ namespace {
 void rotate(const RotaryShape& shape, const float* table, float direction, float* rows) {
   const int64_t half = shape.head_dim / 2;
   for (int64_t row = 0; row < shape.batch * shape.seq; ++row) {
-    const float* const cosine = table + (row % shape.seq) * shape.head_dim;
+    const int64_t position = shape.positions ? shape.positions[row] : row % shape.seq;
+    const float* const cosine = table + position * shape.head_dim;
     const float* const sine = cosine + half;
     for (int64_t head = 0; head < shape.num_heads; ++head) {
       float* const first = rows + row * shape.row_elems + head * shape.head_dim;

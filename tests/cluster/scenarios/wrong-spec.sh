@@ -15,6 +15,8 @@ refused "both train and command" 'train.*command|command.*train' 's/^  ranks: 2/
 refused "neither train nor command" 'train' '/^  train:/,$d'
 refused "name too long" 'name' "s/name: wrong/name: $(printf 'a%.0s' {1..46})/"
 
+refused "a fall longer than the run" 'schedule\.decaySteps' 's/^( *)steps: 10$/&\n\1schedule: {name: wsd, decaySteps: 11}/'
+refused "a warm-up from above lr" 'schedule\.warmupMinLr' 's/^( *)steps: 10$/&\n\1schedule: {warmupMinLr: 1}/'
 refused "indivisible heads" 'num_attention_heads must be divisible' 's/num_attention_heads: 4/num_attention_heads: 5/'
 
 refused "a variable of our own" 'spec\.env' 's/^  ranks: 2/  ranks: 2\n  env: [{name: RANK, value: "7"}]/'

@@ -59,6 +59,9 @@ TEST(TrainConfigTest, DefaultsAreThoseOfTheDesign) {
   EXPECT_EQ(config.optimizer.gradient_clip, 1.0);
   EXPECT_EQ(config.schedule.kind, ScheduleConfig::Kind::kCosine);
   EXPECT_EQ(config.schedule.warmup_steps, 3);
+  EXPECT_EQ(config.schedule.warmup, ScheduleConfig::Warmup::kLinear);
+  EXPECT_EQ(config.schedule.warmup_min_lr, 0.0);
+  EXPECT_EQ(config.schedule.decay_steps, 97);
   EXPECT_EQ(config.schedule.min_lr_ratio, 0.1);
   EXPECT_EQ(config.checkpoint.every_steps, 500);
   EXPECT_EQ(config.checkpoint.keep, 2);
@@ -81,7 +84,9 @@ TEST(TrainConfigTest, EveryFieldThatIsGivenArrives) {
   train["parallelism"]["strategy"] = "zero3";
   train["optimizer"] =
       json::parse(R"({"lr": 1, "betas": [0, 0.5], "weightDecayOn": "all", "gradientClip": 0})");
-  train["schedule"] = json::parse(R"({"name": "linear", "warmupSteps": 7, "minLrRatio": 0})");
+  train["schedule"] = json::parse(R"({"name": "linear", "warmupSteps": 7, "minLrRatio": 0,
+                                         "warmupType": "log", "warmupMinLr": 1e-5,
+                                         "decaySteps": 500})");
   train["checkpoint"] = json::parse(R"({"everySteps": 0, "keep": 5, "resume": "never"})");
   train["export"]["atEnd"] = false;
   train["communication"] = json::parse(R"({"backend": "shared-memory", "timeoutSeconds": 9})");
@@ -98,6 +103,9 @@ TEST(TrainConfigTest, EveryFieldThatIsGivenArrives) {
   EXPECT_FALSE(config.optimizer.decay_matrices_only);
   EXPECT_EQ(config.schedule.kind, ScheduleConfig::Kind::kLinear);
   EXPECT_EQ(config.schedule.warmup_steps, 7);
+  EXPECT_EQ(config.schedule.warmup, ScheduleConfig::Warmup::kLog);
+  EXPECT_EQ(config.schedule.warmup_min_lr, 1e-5);
+  EXPECT_EQ(config.schedule.decay_steps, 500);
   EXPECT_FALSE(config.checkpoint.resume);
   EXPECT_FALSE(config.export_at_end);
   EXPECT_EQ(config.communication.backend, CommunicationConfig::Backend::kSharedMemory);
@@ -108,6 +116,29 @@ TEST(TrainConfigTest, ConstantScheduleHasNoWarmupUnlessAsked) {
   EXPECT_EQ(decode_train(with("/schedule", {{"name", "constant"}})).schedule.warmup_steps, 0);
   const json asked = with("/schedule", {{"name", "constant"}, {"warmupRatio", 0.5}});
   EXPECT_EQ(decode_train(asked).schedule.warmup_steps, 50);
+}
+
+TEST(TrainConfigTest, DecayStepsFollowFromTheShape) {
+  struct Case {
+    const char* schedule;
+    int64_t warmup, decay;
+  };
+  const std::vector<Case> table = {
+      {R"({"name": "cosine", "warmupSteps": 20})", 20, 80},
+      {R"({"name": "linear", "warmupSteps": 20, "decaySteps": 30})", 20, 30},
+      {R"({"name": "constant"})", 0, 0},
+      {R"({"name": "wsd"})", 3, 10},
+      {R"({"name": "wsd", "warmupSteps": 95})", 95, 5},
+      {R"({"name": "wsd", "warmupSteps": 100})", 100, 0},
+      {R"({"name": "wsd", "warmupRatio": 0.5, "decaySteps": 50})", 50, 50},
+  };
+  for (const Case& c : table) {
+    const json train = with("/schedule", json::parse(c.schedule));
+    EXPECT_TRUE(check_train(train, 1, "train").empty()) << c.schedule;
+    const ScheduleConfig schedule = decode_train(train).schedule;
+    EXPECT_EQ(schedule.warmup_steps, c.warmup) << c.schedule;
+    EXPECT_EQ(schedule.decay_steps, c.decay) << c.schedule;
+  }
 }
 
 TEST(TrainConfigTest, AnyTwoOfTheBatchFieldsDecideTheThird) {
@@ -167,6 +198,14 @@ TEST(TrainConfigTest, EveryBrokenRelationIsNamedOnce) {
        "must be at most steps 100, found 101"},
       {with("/schedule", {{"warmupSteps", 1}, {"warmupRatio", 0.1}}), 1, "t.schedule.warmupSteps",
        "and warmupRatio exclude each other"},
+      {with("/schedule", {{"name", "constant"}, {"decaySteps", 5}}), 1, "t.schedule.decaySteps",
+       "must not be given: a constant schedule never falls (remove it, or set name to wsd)"},
+      {with("/schedule", {{"name", "wsd"}, {"warmupSteps", 60}, {"decaySteps", 41}}), 1,
+       "t.schedule.decaySteps", "must be at most steps - warmupSteps = 40, found 41"},
+      {with("/schedule", {{"name", "wsd"}, {"decaySteps", 98}}), 1, "t.schedule.decaySteps",
+       "must be at most steps - warmupSteps = 97, found 98"},
+      {with("/schedule/warmupMinLr", 0.001), 1, "t.schedule.warmupMinLr",
+       "must be at most optimizer.lr 0.0003, found 0.001"},
   };
   for (const Case& c : table) {
     const Problems problems = check_train(c.train, c.ranks, "t");
@@ -192,12 +231,11 @@ TEST(TrainConfigTest, WhatIsKnownButNotHonouredIsRefusedAsNotSupported) {
       {"/model/config/torch_dtype", "bfloat16"},
       {"/data/format", "jsonl"},
       {"/data/packing", true},
-      {"/parallelism/strategy", "zero1"},
+      {"/parallelism/strategy", "fsdp"},
       {"/parallelism/reduction", "fast"},
       {"/checkpoint/async", true},
       {"/communication/env", json::object()},
       {"/logging/tensorboard", true},
-      {"/schedule/warmupType", "log"},
   };
   for (const auto& [pointer, value] : table) {
     const Problems problems = check_train(with(pointer, value), 1, "t");
@@ -209,6 +247,7 @@ TEST(TrainConfigTest, WhatIsKnownButNotHonouredIsRefusedAsNotSupported) {
 TEST(TrainConfigTest, BoundsAreHeld) {
   const std::vector<std::pair<const char*, json>> table = {
       {"/steps", 0},
+      {"/schedule/decaySteps", 0},
       {"/optimizer/betas", {0.9, 1.0}},
       {"/optimizer/betas", {0.9}},
       {"/optimizer/lr", -1},
@@ -233,13 +272,15 @@ TEST(TrainConfigTest, NormalisingTwiceIsNormalisingOnceAndDoesNotDependOnRanks) 
     state = state * 6364136223846793005ULL + 1442695040888963407ULL;
     return static_cast<int64_t>((state >> 33) % static_cast<uint64_t>(bound));
   };
-  const std::vector<json> values = {0, 1, 4, -3, 0.25, "x", "zero3", true, nullptr, json::object()};
+  const std::vector<json> values = {0,       1,     4,    -3,      0.25,          "x",
+                                    "zero3", "wsd", true, nullptr, json::object()};
   const std::vector<const char*> pointers = {"/batch/microBatchSize",
                                              "/batch/accumulationSteps",
                                              "/batch/globalBatchSize",
                                              "/schedule/warmupRatio",
                                              "/schedule/warmupSteps",
                                              "/schedule/name",
+                                             "/schedule/decaySteps",
                                              "/model/config/head_dim",
                                              "/model/config/num_key_value_heads",
                                              "/steps",

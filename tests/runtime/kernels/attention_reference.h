@@ -1,4 +1,5 @@
-// Attention with a full score matrix in double precision, forward and backward.
+// Attention with a full score matrix in double precision, forward and backward. Keys outside of a
+// row's document are masked away.
 #pragma once
 
 #include <algorithm>
@@ -34,9 +35,10 @@ inline AttentionReference attention_reference(const AttentionShape& shape,
       for (int64_t i = 0; i < T; ++i) {
         const int64_t query = (b * T + i) * stride + h * D;
         const int64_t place = ((b * T + i) * shape.num_heads + h) * D;
+        const int64_t first = shape.positions ? i - shape.positions[b * T + i] : 0;
         std::vector<double> p(static_cast<size_t>(i + 1)), dp(p.size());
         double top = -1e300, sum = 0, delta = 0;
-        for (int64_t j = 0; j <= i; ++j) {
+        for (int64_t j = first; j <= i; ++j) {
           const int64_t row = (b * T + j) * stride;
           double& score = p[static_cast<size_t>(j)];
           for (int64_t d = 0; d < D; ++d) {
@@ -45,11 +47,14 @@ inline AttentionReference attention_reference(const AttentionShape& shape,
           }
           top = std::max(top, score);
         }
-        for (double& score : p) sum += (score = std::exp(score - top));
+        for (int64_t j = first; j <= i; ++j) {
+          double& score = p[static_cast<size_t>(j)];
+          sum += (score = std::exp(score - top));
+        }
         for (size_t j = 0; j < p.size(); ++j) delta += (p[j] /= sum) * dp[j];
         *row_of(ref.log_sum_exp, (b * shape.num_heads + h) * T + i) =
             (top + std::log(sum)) / std::log(2.0);
-        for (int64_t j = 0; j <= i; ++j) {
+        for (int64_t j = first; j <= i; ++j) {
           const int64_t row = (b * T + j) * stride;
           const double prob = p[static_cast<size_t>(j)];
           const double ds = prob * scale * (dp[static_cast<size_t>(j)] - delta);

@@ -37,6 +37,23 @@ std::vector<AttentionShape> shapes() {
           {.batch = 1, .seq = 70, .num_heads = 1, .num_kv_heads = 1, .head_dim = 256}};
 }
 
+// Positions of sequences cut into documents of 1, 2, 3, ... rows and what is left, starting anew in
+// every sequence: no border lies on a multiple of a block size for long.
+std::vector<int32_t> cut_into_documents(const AttentionShape& shape) {
+  std::vector<int32_t> positions;
+  for (int64_t batch = 0; batch < shape.batch; ++batch) {
+    int32_t rows = static_cast<int32_t>(batch) + 1;
+    int32_t position = 0;
+    for (int64_t row = 0; row < shape.seq; ++row) {
+      positions.push_back(position);
+      if (++position < rows) continue;
+      position = 0;
+      ++rows;
+    }
+  }
+  return positions;
+}
+
 int64_t out_elems(const AttentionShape& shape) {
   return shape.batch * shape.seq * shape.num_heads * shape.head_dim;
 }
@@ -58,6 +75,77 @@ TEST(AttentionTest, AgreesWithDoublesForOddLengthsAndHeadSizes) {
       EXPECT_LT(relative_max_error(got.d_qkv, want.d_qkv), 2e-6) << table.isa << " T " << shape.seq;
     }
   }
+}
+
+TEST(AttentionTest, AgreesWithABlockMaskInDoublesWhereDocumentsArePacked) {
+  for (AttentionShape shape : shapes()) {
+    const std::vector<int32_t> positions = cut_into_documents(shape);
+    shape.positions = positions.data();
+    const std::vector<float> qkv = inputs(shape);
+    const std::vector<float> d_out = random_floats(out_elems(shape), 2);
+    const AttentionReference want = attention_reference(shape, qkv, d_out);
+    for (const KernelTable& table : supported_kernels()) {
+      const AttentionResult got = run_attention(table, shape, qkv, d_out);
+      EXPECT_LT(relative_max_error(got.out, want.out), 2e-6) << table.isa << " T " << shape.seq;
+      EXPECT_LT(relative_max_error(got.log_sum_exp, want.log_sum_exp), 2e-6) << table.isa;
+      EXPECT_LT(relative_max_error(got.d_qkv, want.d_qkv), 2e-6) << table.isa << " T " << shape.seq;
+    }
+  }
+}
+
+// Rows [begin, begin + rows) of a [batch 1, seq, elems] buffer.
+std::vector<float> rows_of(const std::vector<float>& all, int64_t begin, int64_t rows,
+                           int64_t elems) {
+  return {all.begin() + begin * elems, all.begin() + (begin + rows) * elems};
+}
+
+TEST(AttentionTest, GivesAPackedDocumentTheBitsOfTheDocumentAlone) {
+  const AttentionShape packed{
+      .batch = 1, .seq = 150, .num_heads = 4, .num_kv_heads = 2, .head_dim = 24};
+  std::vector<int32_t> positions;
+  for (const int32_t rows : {9, 1, 100, 33, 7}) {
+    for (int32_t row = 0; row < rows; ++row) positions.push_back(row);
+  }
+  AttentionShape with_borders = packed;
+  with_borders.positions = positions.data();
+  const std::vector<float> qkv = inputs(packed);
+  const std::vector<float> d_out = random_floats(out_elems(packed), 2);
+  const int64_t out_row = packed.num_heads * packed.head_dim;
+  for (const KernelTable& table : supported_kernels()) {
+    const AttentionResult all = run_attention(table, with_borders, qkv, d_out);
+    for (int64_t begin = 0; const int64_t rows : {9, 1, 100, 33, 7}) {
+      AttentionShape alone = packed;
+      alone.seq = rows;
+      const AttentionResult one =
+          run_attention(table, alone, rows_of(qkv, begin, rows, packed.qkv_row_elems()),
+                        rows_of(d_out, begin, rows, out_row));
+      EXPECT_TRUE(same_bits(rows_of(all.out, begin, rows, out_row), one.out)) << begin;
+      EXPECT_TRUE(same_bits(rows_of(all.d_qkv, begin, rows, packed.qkv_row_elems()), one.d_qkv))
+          << begin;
+      for (int64_t head = 0; head < packed.num_heads; ++head) {
+        EXPECT_TRUE(same_bits(all.log_sum_exp.data() + head * packed.seq + begin,
+                              one.log_sum_exp.data() + head * rows, rows))
+            << begin;
+      }
+      begin += rows;
+    }
+  }
+}
+
+TEST(AttentionTest, PositionsOfWholeSequencesChangeNoBit) {
+  const AttentionShape shape{
+      .batch = 2, .seq = 45, .num_heads = 4, .num_kv_heads = 2, .head_dim = 24};
+  std::vector<int32_t> positions;
+  for (int32_t row = 0; row < 90; ++row) positions.push_back(row % 45);
+  AttentionShape named = shape;
+  named.positions = positions.data();
+  const std::vector<float> qkv = inputs(shape);
+  const std::vector<float> d_out = random_floats(out_elems(shape), 2);
+  const AttentionResult without = run_attention(chosen_kernels(), shape, qkv, d_out);
+  const AttentionResult with = run_attention(chosen_kernels(), named, qkv, d_out);
+  EXPECT_TRUE(same_bits(with.out, without.out));
+  EXPECT_TRUE(same_bits(with.log_sum_exp, without.log_sum_exp));
+  EXPECT_TRUE(same_bits(with.d_qkv, without.d_qkv));
 }
 
 TEST(AttentionTest, GivesTheSameBitsOnAllInstructionSets) {

@@ -1,5 +1,6 @@
 #include "runtime/model/decoder.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
@@ -36,6 +37,47 @@ TEST(DecoderTest, ForwardAndBackwardTwiceGiveTheSameBits) {
       EXPECT_TRUE(same_bits(first.gradients[i], second.gradients[i])) << model.name << " " << i;
       EXPECT_TRUE(same_bits(first.gradients[i], third.gradients[i])) << model.name << " " << i;
     }
+  }
+}
+
+// Bound: 2e-5 of a unit's largest gradient, as each of the two is within 1e-5 of the truth.
+TEST(DecoderTest, APackedSequenceHasTheLossAndGradientOfItsDocumentsAlone) {
+  const TestModel model = packed_model();
+  const BatchShape packed{.batch = 1, .seq = model.shape.seq};
+  const UnitBuffers params = random_params(model.config, 7);
+  const std::vector<int32_t> tokens = random_tokens(packed.rows(), model.config.vocab_size, 1);
+  const std::vector<int32_t> labels = random_tokens(packed.rows(), model.config.vocab_size, 2);
+  const std::vector<int32_t> positions = positions_of(model);
+  Decoder decoder(model.config, packed);
+  const PassResult all =
+      run_pass(decoder, params,
+               {.tokens = tokens.data(), .labels = labels.data(), .positions = positions.data()});
+
+  double loss_sum = 0;
+  std::vector<std::vector<double>> gradients;
+  for (const std::vector<float>& unit : params) gradients.emplace_back(unit.size());
+  for (int64_t begin = 0; begin < packed.seq; begin += model.document_rows) {
+    const int64_t rows = std::min(model.document_rows, packed.seq - begin);
+    Decoder alone(model.config, {.batch = 1, .seq = rows});
+    const PassResult one =
+        run_pass(alone, params, {.tokens = tokens.data() + begin, .labels = labels.data() + begin});
+    loss_sum += one.loss_sum;
+    for (size_t unit = 0; unit < gradients.size(); ++unit) {
+      for (size_t i = 0; i < gradients[unit].size(); ++i) {
+        gradients[unit][i] += static_cast<double>(one.gradients[unit][i]);
+      }
+    }
+  }
+  EXPECT_NEAR(all.loss_sum, loss_sum, 1e-6 * loss_sum);
+  for (size_t unit = 0; unit < gradients.size(); ++unit) {
+    double error = 0;
+    double largest = 0;
+    for (size_t i = 0; i < gradients[unit].size(); ++i) {
+      error = std::max(error,
+                       std::abs(static_cast<double>(all.gradients[unit][i]) - gradients[unit][i]));
+      largest = std::max(largest, std::abs(gradients[unit][i]));
+    }
+    EXPECT_LT(error, 2e-5 * largest) << "unit " << unit;
   }
 }
 

@@ -29,7 +29,17 @@ class GradientsTest : public testing::TestWithParam<TestModel> {
     for (size_t i = 1; i < labels.size(); i += 3) labels[i] = -100;
     return labels;
   }();
+  const std::vector<int32_t> positions_ = positions_of(GetParam());
   double worst_ = 0;
+
+  // As the trainer gives it: none where every sequence is one document.
+  MicroBatchIo io() const {
+    return {.tokens = tokens_.data(),
+            .labels = labels_.data(),
+            .positions = GetParam().document_rows > 0 ? positions_.data() : nullptr,
+            .loss_scale = 1.0f / 64};
+  }
+  at::Tensor positions() const { return to_long(positions_, {shape_.batch, shape_.seq}); }
 
   void TearDown() override { printf("  %s: worst error %.2e\n", GetParam().name.c_str(), worst_); }
 
@@ -74,17 +84,17 @@ class GradientsTest : public testing::TestWithParam<TestModel> {
                     .gradients = std::vector<float>(params.size(), nan)};
     std::vector<float> saved(static_cast<size_t>(block.saved_elems(shape_)), nan);
     std::vector<float> scratch(static_cast<size_t>(block.scratch_elems(shape_)), nan);
-    MicroBatchIo io = {.tokens = tokens_.data(), .labels = labels_.data(), .loss_scale = 1.0f / 64};
+    MicroBatchIo in_out = io();
     const BlockBuffers buffers = {.x = x.data(),
                                   .y = out.y.data(),
                                   .dy = out.dx.data(),
                                   .dx = out.dx.data(),
                                   .saved = saved.data(),
                                   .scratch = scratch.data()};
-    block.forward(shape_, params.data(), io, buffers);
+    block.forward(shape_, params.data(), in_out, buffers);
     std::fill(scratch.begin(), scratch.end(), nan);
-    block.backward(shape_, params.data(), io, buffers, out.gradients.data());
-    out.loss_sum = io.loss_sum;
+    block.backward(shape_, params.data(), in_out, buffers, out.gradients.data());
+    out.loss_sum = in_out.loss_sum;
     return out;
   }
 };
@@ -114,7 +124,7 @@ TEST_P(GradientsTest, DecoderLayerMatchesAutograd) {
 
   const std::vector<at::Tensor> weights = reference::leaves(block.unit(), params);
   const at::Tensor x_leaf = reference::to_tensor(x, hidden_shape()).requires_grad_();
-  const at::Tensor y = reference::decoder_layer(config_, weights, x_leaf);
+  const at::Tensor y = reference::decoder_layer(config_, weights, x_leaf, positions());
   std::vector<at::Tensor> inputs = weights;
   inputs.push_back(x_leaf);
   const auto expected =
@@ -145,9 +155,7 @@ TEST_P(GradientsTest, HeadMatchesAutograd) {
 TEST_P(GradientsTest, WholeModelMatchesAutograd) {
   Decoder decoder(config_, shape_);
   const UnitBuffers params = random_params(config_, 21);
-  const PassResult ours =
-      run_pass(decoder, params,
-               {.tokens = tokens_.data(), .labels = labels_.data(), .loss_scale = 1.0f / 64});
+  const PassResult ours = run_pass(decoder, params, io());
 
   std::vector<std::vector<at::Tensor>> weights;
   std::vector<at::Tensor> inputs;
@@ -157,7 +165,7 @@ TEST_P(GradientsTest, WholeModelMatchesAutograd) {
   }
   at::Tensor x = reference::embedding(weights[0], to_long(tokens_, {shape_.batch, shape_.seq}));
   for (size_t i = 1; i + 1 < weights.size(); ++i) {
-    x = reference::decoder_layer(config_, weights[i], x);
+    x = reference::decoder_layer(config_, weights[i], x, positions());
   }
   const at::Tensor loss_sum =
       reference::head_loss(config_, weights.back(), x, to_long(labels_, {rows_}));
@@ -174,7 +182,8 @@ TEST_P(GradientsTest, WholeModelMatchesAutograd) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GradientsTest,
-                         testing::Values(odd_model(), wide_head_model(), single_token_model()),
+                         testing::Values(odd_model(), packed_model(), wide_head_model(),
+                                         single_token_model()),
                          [](const auto& model) { return model.param.name; });
 
 }  // namespace

@@ -9,25 +9,25 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
   return x * at::rsqrt(x.pow(2).mean(-1, /*keepdim=*/true) + eps) * weight;
 }
 
-// x: [batch, heads, seq, head_dim]. The angles are rounded to fp32 as Transformers rounds them,
-// also in a float64 model; they are part of the model, not of the rounding under test.
-at::Tensor rotary(const at::Tensor& x, double theta) {
-  const int64_t seq = x.size(2);
+// x: [batch, heads, seq, head_dim]; positions: [batch, seq], int64. The angles are rounded to fp32
+// as Transformers rounds them, also in a float64 model; they are part of the model, not of the
+// rounding under test.
+at::Tensor rotary(const at::Tensor& x, const at::Tensor& positions, double theta) {
   const int64_t head_dim = x.size(3);
   const at::Tensor exponents = at::arange(0, head_dim, 2, at::kFloat) / head_dim;
   const at::Tensor frequencies =
       at::pow(at::full({}, theta, at::kDouble), exponents.to(at::kDouble))
           .to(at::kFloat)
           .reciprocal();
-  const at::Tensor angles = at::outer(at::arange(seq, at::kFloat), frequencies).to(at::kDouble);
-  const at::Tensor both = at::cat({angles, angles}, -1);
+  const at::Tensor angles = (positions.to(at::kFloat).unsqueeze(-1) * frequencies).to(at::kDouble);
+  const at::Tensor both = at::cat({angles, angles}, -1).unsqueeze(1);  // for all heads
   const at::Tensor first = x.slice(-1, 0, head_dim / 2);
   const at::Tensor second = x.slice(-1, head_dim / 2);
   return x * both.cos() + at::cat({-second, first}, -1) * both.sin();
 }
 
 at::Tensor attention(const common::ModelConfig& config, const std::vector<at::Tensor>& weights,
-                     const at::Tensor& x) {
+                     const at::Tensor& x, const at::Tensor& positions) {
   const int64_t batch = x.size(0);
   const int64_t seq = x.size(1);
   const int64_t head_dim = config.head_dim;
@@ -36,15 +36,18 @@ at::Tensor attention(const common::ModelConfig& config, const std::vector<at::Te
   };
   const int64_t heads = config.num_attention_heads;
   const int64_t kv_heads = config.num_key_value_heads;
-  const at::Tensor q = rotary(heads_of(weights[1], heads), config.rope_theta);
-  const at::Tensor k = rotary(heads_of(weights[2], kv_heads), config.rope_theta)
+  const at::Tensor q = rotary(heads_of(weights[1], heads), positions, config.rope_theta);
+  const at::Tensor k = rotary(heads_of(weights[2], kv_heads), positions, config.rope_theta)
                            .repeat_interleave(heads / kv_heads, 1);
   const at::Tensor v = heads_of(weights[3], kv_heads).repeat_interleave(heads / kv_heads, 1);
   const at::Tensor scores =
       at::matmul(q, k.transpose(2, 3)) / std::sqrt(static_cast<double>(head_dim));
-  const at::Tensor future =
-      at::ones({seq, seq}, scores.options().dtype(at::kBool).requires_grad(false)).triu(1);
-  const at::Tensor probabilities = at::softmax(scores.masked_fill(future, -INFINITY), /*dim=*/-1);
+  // A row sees the keys from its document's first row to itself.
+  const at::Tensor rows = at::arange(seq, at::kLong);
+  const at::Tensor first = (rows - positions).unsqueeze(-1);
+  const at::Tensor hidden = (rows > rows.unsqueeze(-1)).logical_or(rows < first);
+  const at::Tensor probabilities =
+      at::softmax(scores.masked_fill(hidden.unsqueeze(1), -INFINITY), /*dim=*/-1);
   const at::Tensor out =
       at::matmul(probabilities, v).transpose(1, 2).reshape({batch, seq, heads * head_dim});
   return at::matmul(out, weights[4].t());
@@ -72,9 +75,9 @@ at::Tensor embedding(const std::vector<at::Tensor>& weights, const at::Tensor& t
 }
 
 at::Tensor decoder_layer(const common::ModelConfig& config, const std::vector<at::Tensor>& weights,
-                         const at::Tensor& x) {
-  const at::Tensor x_mid =
-      x + attention(config, weights, rms_norm(x, weights[0], config.rms_norm_eps));
+                         const at::Tensor& x, const at::Tensor& positions) {
+  const at::Tensor normed_x = rms_norm(x, weights[0], config.rms_norm_eps);
+  const at::Tensor x_mid = x + attention(config, weights, normed_x, positions);
   const at::Tensor normed = rms_norm(x_mid, weights[5], config.rms_norm_eps);
   const at::Tensor gate = at::matmul(normed, weights[6].t());
   const at::Tensor up = at::matmul(normed, weights[7].t());

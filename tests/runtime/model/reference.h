@@ -20,9 +20,10 @@ at::Tensor to_tensor(std::span<const float> values, at::IntArrayRef shape);
 
 at::Tensor embedding(const std::vector<at::Tensor>& weights, const at::Tensor& tokens);
 
-// x: [batch, seq, hidden].
+// x: [batch, seq, hidden]. positions: [batch, seq], int64, of tokens in their documents; a document
+// sees nothing of another (a block mask).
 at::Tensor decoder_layer(const common::ModelConfig& config, const std::vector<at::Tensor>& weights,
-                         const at::Tensor& x);
+                         const at::Tensor& x, const at::Tensor& positions);
 
 // Sum of the cross-entropy over labels that are not negative.
 //   x: [batch, seq, hidden]; labels: [batch * seq], int64.

@@ -19,6 +19,7 @@ struct TestModel {
   std::string name;
   common::ModelConfig config;
   BatchShape shape;
+  int64_t document_rows = 0;  // sequences are cut into documents of that many; 0 = whole
 };
 
 // What GoogleTest shows of a parameter.
@@ -55,6 +56,23 @@ inline TestModel wide_head_model() {
                      .max_position_embeddings = 256,
                      .rope_theta = 50000.0},
           .shape = {.batch = 3, .seq = 130}};
+}
+
+inline TestModel packed_model() {
+  TestModel model = odd_model();
+  model.name = "packed";
+  model.document_rows = 11;
+  return model;
+}
+
+// Place of each row in its document, [batch * seq].
+inline std::vector<int32_t> positions_of(const TestModel& model) {
+  const int64_t length = model.document_rows > 0 ? model.document_rows : model.shape.seq;
+  std::vector<int32_t> positions;
+  for (int64_t row = 0; row < model.shape.rows(); ++row) {
+    positions.push_back(static_cast<int32_t>(row % model.shape.seq % length));
+  }
+  return positions;
 }
 
 // One token per sequence, as many key heads as query heads.

@@ -8,43 +8,9 @@
 #include "runtime/kernels/elementwise.h"
 #include "runtime/optim/adamw_optimizer.h"
 #include "runtime/optim/global_norm.h"
-#include "runtime/optim/schedule.h"
 
 namespace lockstep::runtime {
 namespace {
-
-using Kind = common::ScheduleConfig::Kind;
-
-TEST(ScheduleTest, FollowsTheTable) {
-  struct Row {
-    Kind kind;
-    int64_t warmup_steps;
-    int64_t step;
-    double expected;  // of lr 1, min_lr_ratio 0.1, 100 steps
-  };
-  const std::vector<Row> rows = {
-      {Kind::kCosine, 10, 1, 0.1},    {Kind::kCosine, 10, 5, 0.5},    {Kind::kCosine, 10, 10, 1.0},
-      {Kind::kCosine, 10, 55, 0.55},  {Kind::kCosine, 10, 100, 0.1},  {Kind::kCosine, 10, 200, 0.1},
-      {Kind::kLinear, 10, 10, 1.0},   {Kind::kLinear, 10, 55, 0.55},  {Kind::kLinear, 10, 100, 0.1},
-      {Kind::kLinear, 0, 50, 0.55},   {Kind::kConstant, 0, 1, 1.0},   {Kind::kConstant, 10, 1, 0.1},
-      {Kind::kConstant, 10, 99, 1.0}, {Kind::kCosine, 100, 100, 1.0}, {Kind::kCosine, 100, 40, 0.4},
-      {Kind::kCosine, 0, 100, 0.1},
-  };
-  for (const Row& row : rows) {
-    const common::ScheduleConfig schedule = {
-        .kind = row.kind, .warmup_steps = row.warmup_steps, .min_lr_ratio = 0.1};
-    // 1e-15: a few roundings of double.
-    EXPECT_NEAR(lr_at(schedule, 1.0, row.step, 100), row.expected, 1e-15)
-        << "kind " << static_cast<int>(row.kind) << " warm-up " << row.warmup_steps << " step "
-        << row.step;
-  }
-}
-
-TEST(ScheduleTest, NeverLearnsAtZeroRateAtTheFirstStep) {
-  for (int64_t warmup = 0; warmup <= 20; ++warmup) {
-    EXPECT_GT(lr_at({.warmup_steps = warmup}, 3e-4, 1, 20), 0.0);
-  }
-}
 
 TEST(GlobalNormTest, ClipsAsTorch) {
   const std::vector<double> sums = {9.0, 16.0};

@@ -74,6 +74,7 @@ inline void run_rank(const SyntheticRun& run, common::Strategy strategy, Collect
           sample_float(-1, -1, shard.unit, shard.begin_elem + static_cast<int64_t>(i));
     }
   }
+  parallelism->weights_updated();
   std::vector<std::vector<DecayRange>> ranges;
   for (const int64_t elems : run.unit_elems) {
     ranges.push_back({{0, elems / 3, true}, {elems / 3, elems, false}});
@@ -90,9 +91,10 @@ inline void run_rank(const SyntheticRun& run, common::Strategy strategy, Collect
     const GradientNorm total = norm.compute(parallelism->owned(), optimizer_config.gradient_clip);
     norms.push_back(total.norm);
     optimizer.step({.step = step,
-                    .lr = lr_at({}, optimizer_config.lr, step, run.steps),
+                    .lr = lr_at({.decay_steps = run.steps}, optimizer_config.lr, step, run.steps),
                     .gradient_scale = total.clip_scale},
                    parallelism->shards());
+    parallelism->weights_updated();
   }
   const std::lock_guard lock(mutex);
   for (const ParamShard& shard : parallelism->owned()) {

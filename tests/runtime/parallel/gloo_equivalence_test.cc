@@ -40,7 +40,9 @@ TEST_P(GlooEquivalenceTest, GivesTheBitsOfOneRank) {
 
 INSTANTIATE_TEST_SUITE_P(Worlds, GlooEquivalenceTest,
                          testing::Values(Case{2, Strategy::kDdp}, Case{3, Strategy::kDdp},
-                                         Case{4, Strategy::kDdp}, Case{2, Strategy::kZero3},
+                                         Case{4, Strategy::kDdp}, Case{3, Strategy::kZero1},
+                                         Case{4, Strategy::kZero1}, Case{2, Strategy::kZero2},
+                                         Case{3, Strategy::kZero2}, Case{2, Strategy::kZero3},
                                          Case{3, Strategy::kZero3}, Case{4, Strategy::kZero3}));
 
 }  // namespace

@@ -39,14 +39,21 @@ TEST_P(EquivalenceTest, GivesTheBitsOfOneRank) {
   EXPECT_EQ(run_world(run, GetParam().strategy, GetParam().world_size, 4096), expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Worlds, EquivalenceTest,
-    testing::Values(Case{1, Strategy::kDdp, 12}, Case{2, Strategy::kDdp, 12},
-                    Case{3, Strategy::kDdp, 12}, Case{4, Strategy::kDdp, 12},
-                    Case{6, Strategy::kDdp, 6}, Case{4, Strategy::kDdp, 4},
-                    Case{1, Strategy::kZero3, 12}, Case{2, Strategy::kZero3, 12},
-                    Case{3, Strategy::kZero3, 12}, Case{4, Strategy::kZero3, 12},
-                    Case{6, Strategy::kZero3, 6}, Case{4, Strategy::kZero3, 4}));
+constexpr auto kAllStrategies = {Strategy::kDdp, Strategy::kZero1, Strategy::kZero2,
+                                 Strategy::kZero3};
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const Strategy strategy : kAllStrategies) {
+    for (const int ranks : {1, 2, 3, 4}) cases.push_back({ranks, strategy, 12});
+    cases.push_back({8, strategy, 24});
+    cases.push_back({6, strategy, 6});
+    cases.push_back({4, strategy, 4});
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, EquivalenceTest, testing::ValuesIn(all_cases()));
 
 // The gradient of a step is the sum in the tree's order: one unit, three micro-batches, by hand.
 TEST(ParallelismTest, SumsMicroBatchesInTreeOrder) {
@@ -64,7 +71,7 @@ TEST(ParallelismTest, SumsMicroBatchesInTreeOrder) {
 
 TEST(ParallelismTest, OwnedPartsAreViewsOfTheShards) {
   const auto ranks = make_local_world(1);
-  for (const Strategy strategy : {Strategy::kDdp, Strategy::kZero3}) {
+  for (const Strategy strategy : kAllStrategies) {
     const auto parallelism = make_parallelism(
         {.strategy = strategy, .unit_elems = {3000}, .num_micro_batches = 1}, *ranks[0]);
     const ParamShard& owned = parallelism->owned()[0];
@@ -91,18 +98,21 @@ TEST(ParallelismTest, FindsAMissingGradient) {
   EXPECT_THROW(parallelism->finish_backward(), std::logic_error);
 }
 
+class FreshWeightsTest : public testing::TestWithParam<Strategy> {};
+
 // Weights that the optimizer has changed are gathered anew, and more than two units can be held.
-TEST(ParallelismTest, Zero3GathersFreshWeightsAfterAStep) {
+TEST_P(FreshWeightsTest, EveryRankSeesAllSlicesAfterAnUpdate) {
   const auto ranks = make_local_world(2);
   run_ranks(2, [&](int rank) {
     const auto parallelism = make_parallelism(
-        {.strategy = Strategy::kZero3, .unit_elems = {3000, 3000, 3000}, .num_micro_batches = 2},
+        {.strategy = GetParam(), .unit_elems = {3000, 3000, 3000}, .num_micro_batches = 2},
         *ranks[static_cast<size_t>(rank)]);
     for (float value = 1; value < 4; ++value) {
       for (const ParamShard& shard : parallelism->shards()) {
         std::fill(shard.weights.begin(), shard.weights.end(),
                   value + static_cast<float>(shard.unit));
       }
+      parallelism->weights_updated();
       for (int64_t unit = 0; unit < 3; ++unit) {
         const float* const weights = parallelism->unshard(unit, unit < 2 ? unit + 1 : -1);
         for (const int64_t i : {0, 1024, 2999}) {
@@ -118,6 +128,8 @@ TEST(ParallelismTest, Zero3GathersFreshWeightsAfterAStep) {
     }
   });
 }
+
+INSTANTIATE_TEST_SUITE_P(Strategies, FreshWeightsTest, testing::ValuesIn(kAllStrategies));
 
 TEST(DecayRangesTest, ExcludesVectorsWhenOnlyMatricesDecay) {
   const std::vector<Unit> units = {

@@ -1,0 +1,43 @@
+// The training state of one unit as a rank holds it: whole, or the part that its strategy leaves.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/kernels/float_buffer.h"
+#include "runtime/parallel/shard_layout.h"
+
+namespace lockstep::runtime {
+
+// Elements [begin_elem, begin_elem + values.num_elems()) of a unit, padding included.
+struct UnitPart {
+  int64_t begin_elem = 0;
+  FloatBuffer values;
+
+  // A view of `range`, which lies in the part. Stays valid when `values` is moved.
+  std::span<float> view(const ElemRange& range) const {
+    return values.elems().subspan(static_cast<size_t>(range.begin_elem - begin_elem),
+                                  static_cast<size_t>(range.num_elems()));
+  }
+};
+
+// What a data-parallel strategy shards over the ranks; the rest every rank has whole.
+//   ddp: nothing; zero1: moments; zero2: and gradients; zero3: and weights.
+struct Sharding {
+  bool moments = false;
+  bool gradients = false;
+  bool weights = false;
+};
+
+// Zeroed buffers of one unit.
+struct UnitStorage {
+  UnitStorage(const UnitSlices& layout, const Sharding& sharding, int rank);
+
+  UnitPart weights;
+  UnitPart gradient;
+  UnitPart moment1;
+  UnitPart moment2;
+};
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,85 @@
+// What a strategy allocates is what ZeRO's formulas say: every FloatBuffer is counted as it comes
+// and goes, over whole steps.
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+#include <gtest/gtest.h>
+
+#include "tests/runtime/comm/rank_threads.h"
+#include "tests/runtime/parallel/equivalence.h"
+
+namespace {
+
+// Bytes of aligned allocations of this thread, alive now and at most. Ranks are threads.
+thread_local int64_t live_bytes = 0;
+thread_local int64_t peak_bytes = 0;
+
+}  // namespace
+
+// FloatBuffer is what allocates with an alignment. The size stands before the block.
+void* operator new(size_t bytes, std::align_val_t alignment) {
+  const auto header = static_cast<size_t>(alignment);
+  void* const base = std::aligned_alloc(header, header + (bytes + header - 1) / header * header);
+  if (base == nullptr) throw std::bad_alloc();
+  *static_cast<size_t*>(base) = bytes;
+  live_bytes += static_cast<int64_t>(bytes);
+  peak_bytes = std::max(peak_bytes, live_bytes);
+  return static_cast<std::byte*>(base) + header;
+}
+
+void operator delete(void* block, std::align_val_t alignment) noexcept {
+  if (block == nullptr) return;
+  std::byte* const base = static_cast<std::byte*>(block) - static_cast<size_t>(alignment);
+  live_bytes -= static_cast<int64_t>(*reinterpret_cast<size_t*>(base));
+  std::free(base);
+}
+
+namespace lockstep::runtime {
+namespace {
+
+using common::Strategy;
+
+struct Case {
+  Strategy strategy;
+  int world_size;
+  int64_t micro_batches_per_rank;
+  double bytes_per_parameter;  // weights + gradient + two moments, fp32
+};
+
+class MemoryTest : public testing::TestWithParam<Case> {};
+
+// Many units, so that the few that are under way weigh little.
+TEST_P(MemoryTest, PeakOfAStepIsWithinFivePercentOfTheFormula) {
+  constexpr int64_t kUnits = 256;
+  constexpr int64_t kUnitElems = 4096;
+  const Case& c = GetParam();
+  const SyntheticRun run = {.unit_elems = std::vector<int64_t>(kUnits, kUnitElems),
+                            .num_micro_batches = c.world_size * c.micro_batches_per_rank,
+                            .steps = 2};
+  const auto ranks = make_local_world(c.world_size);
+  SyntheticResult result = empty_result(run);
+  std::mutex mutex;
+  run_ranks(c.world_size, [&](int rank) {
+    live_bytes = peak_bytes = 0;
+    run_rank(run, c.strategy, *ranks[static_cast<size_t>(rank)], result, mutex);
+    EXPECT_EQ(live_bytes, 0);
+    const double formula = c.bytes_per_parameter * kUnits * kUnitElems;
+    EXPECT_GE(static_cast<double>(peak_bytes), formula);
+    EXPECT_LE(static_cast<double>(peak_bytes), 1.05 * formula);
+  });
+}
+
+// Source of the formulas: ZeRO, arXiv:1910.02054, with fp32 throughout.
+INSTANTIATE_TEST_SUITE_P(Strategies, MemoryTest,
+                         testing::Values(Case{Strategy::kDdp, 1, 1, 16},
+                                         Case{Strategy::kDdp, 4, 2, 16},
+                                         Case{Strategy::kZero1, 2, 1, 8 + 8.0 / 2},
+                                         Case{Strategy::kZero1, 4, 2, 8 + 8.0 / 4},
+                                         Case{Strategy::kZero2, 2, 1, 4 + 12.0 / 2},
+                                         Case{Strategy::kZero2, 4, 2, 4 + 12.0 / 4},
+                                         Case{Strategy::kZero3, 2, 1, 16.0 / 2},
+                                         Case{Strategy::kZero3, 4, 2, 16.0 / 4}));
+
+}  // namespace
+}  // namespace lockstep::runtime

@@ -23,7 +23,13 @@ struct AttentionLayout {
   int64_t d_values = 0;       // [T][D rounded up to 32]
   int64_t score_stride = 0;   // T rounded up, plus 16: no two rows share a cache set
   int64_t padded_dim = 0;     // D rounded up to 32
-  int64_t num_elems = 0;      // of the whole, with room to align its start
+  int64_t num_elems = 0;      // of the parts above, with room to align their start
+  // One head of rows that are stored in 16 bits, as floats.
+  int64_t wide_query = 0;           // [T][D]
+  int64_t wide_key = 0;             // [T][D]
+  int64_t wide_value = 0;           // [T][D]
+  int64_t wide_out = 0;             // [T][D]
+  int64_t num_elems_with_wide = 0;  // of the whole
 };
 
 // Not `constexpr` in a header of shared inline code: each user gets a copy of its own (see
@@ -47,6 +53,12 @@ static inline __attribute__((always_inline)) AttentionLayout attention_layout(in
   layout.d_keys = layout.d_out_rows + block;
   layout.d_values = layout.d_keys + by_key;
   layout.num_elems = layout.d_values + by_key + 16;
+  const int64_t wide = (seq * head_dim + 15) / 16 * 16;
+  layout.wide_query = layout.num_elems - 16;
+  layout.wide_key = layout.wide_query + wide;
+  layout.wide_value = layout.wide_key + wide;
+  layout.wide_out = layout.wide_value + wide;
+  layout.num_elems_with_wide = layout.wide_out + wide + 16;
   return layout;
 }
 

@@ -3,6 +3,10 @@
 #include <stdexcept>
 #include <string>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include "runtime/kernels/isa/kernels.h"
 #include "runtime/kernels/kernel_table.h"
 
@@ -12,19 +16,28 @@ LOCKSTEP_DECLARE_KERNELS(avx2)
 LOCKSTEP_DECLARE_KERNELS(avx512)
 #endif
 
-#define LOCKSTEP_KERNEL_TABLE(set)                                                               \
-  KernelTable {                                                                                  \
-    .isa = #set, .rms_norm_forward = &set::rms_norm_forward,                                     \
-    .rms_norm_backward = &set::rms_norm_backward, .rotary_forward = &set::rotary_forward,        \
-    .rotary_backward = &set::rotary_backward, .swiglu_forward = &set::swiglu_forward,            \
-    .swiglu_backward = &set::swiglu_backward, .embedding_backward = &set::embedding_backward,    \
-    .cross_entropy = &set::cross_entropy, .add_in_place = &set::add_in_place,                    \
-    .adamw = &set::adamw, .sum_squares_chunks = &set::sum_squares_chunks,                        \
-    .attention_forward = &set::attention_forward, .attention_backward = &set::attention_backward \
+#define LOCKSTEP_KERNEL_TABLE(set)                                                                \
+  KernelTable {                                                                                   \
+    .isa = #set, .rms_norm_forward = &set::rms_norm_forward,                                      \
+    .rms_norm_backward = &set::rms_norm_backward, .rotary_forward = &set::rotary_forward,         \
+    .rotary_backward = &set::rotary_backward, .swiglu_forward = &set::swiglu_forward,             \
+    .swiglu_backward = &set::swiglu_backward, .embedding_backward = &set::embedding_backward,     \
+    .cross_entropy = &set::cross_entropy, .narrow = &set::narrow, .widen = &set::widen,           \
+    .add_in_place = &set::add_in_place, .adamw = &set::adamw,                                     \
+    .sum_squares_chunks = &set::sum_squares_chunks, .attention_forward = &set::attention_forward, \
+    .attention_backward = &set::attention_backward                                                \
   }
 
 namespace lockstep::runtime {
 namespace {
+
+#if defined(__x86_64__)
+// Conversions of fp16. Not asked by __builtin_cpu_supports, which clang 14 refuses for it.
+bool has_f16c() {
+  unsigned int eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+#endif
 
 KernelTable choose_kernels() {
   const std::vector<KernelTable> supported = supported_kernels();
@@ -45,7 +58,7 @@ std::vector<KernelTable> supported_kernels() {
   std::vector<KernelTable> tables;
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
   if (avx2 && avx512) tables.push_back(LOCKSTEP_KERNEL_TABLE(avx512));
@@ -64,12 +77,12 @@ const char* kernel_isa() {
   return chosen_kernels().isa;
 }
 
-void rms_norm_forward(int64_t rows, int64_t channels, float eps, const float* x,
-                      const float* weight, float* y, float* rstd) {
+void rms_norm_forward(int64_t rows, int64_t channels, float eps, const float* x, ConstValues weight,
+                      Values y, float* rstd) {
   chosen_kernels().rms_norm_forward(rows, channels, eps, x, weight, y, rstd);
 }
 
-void rms_norm_backward(int64_t rows, int64_t channels, const float* x, const float* weight,
+void rms_norm_backward(int64_t rows, int64_t channels, const float* x, ConstValues weight,
                        const float* rstd, const float* dy, const float* residual, float* dx,
                        float* d_weight) {
   chosen_kernels().rms_norm_backward(rows, channels, x, weight, rstd, dy, residual, dx, d_weight);
@@ -83,12 +96,12 @@ void rotary_backward(const RotaryShape& shape, const float* table, float* d_rows
   chosen_kernels().rotary_backward(shape, table, d_rows);
 }
 
-void swiglu_forward(int64_t rows, int64_t ff, const float* gate_up, float* out) {
+void swiglu_forward(int64_t rows, int64_t ff, ConstValues gate_up, Values out) {
   chosen_kernels().swiglu_forward(rows, ff, gate_up, out);
 }
 
-void swiglu_backward(int64_t rows, int64_t ff, const float* gate_up, const float* d_out,
-                     float* d_gate_up, float* act) {
+void swiglu_backward(int64_t rows, int64_t ff, ConstValues gate_up, const float* d_out,
+                     Values d_gate_up, Values act) {
   chosen_kernels().swiglu_backward(rows, ff, gate_up, d_out, d_gate_up, act);
 }
 
@@ -100,6 +113,14 @@ void embedding_backward(int64_t rows, int64_t channels, int64_t vocab, const int
 double cross_entropy(int64_t rows, int64_t vocab, const int32_t* labels, float scale,
                      float* logits) {
   return chosen_kernels().cross_entropy(rows, vocab, labels, scale, logits);
+}
+
+void narrow(int64_t n, const float* x, Values y) {
+  chosen_kernels().narrow(n, x, y);
+}
+
+void widen(int64_t n, ConstValues x, float* y) {
+  chosen_kernels().widen(n, x, y);
 }
 
 void add_in_place(int64_t n, const float* x, float* y) {
@@ -115,12 +136,12 @@ void sum_squares_chunks(int64_t n, const float* x, double* chunk_sums) {
   chosen_kernels().sum_squares_chunks(n, x, chunk_sums);
 }
 
-void attention_forward(const AttentionShape& shape, const float* qkv, float* out,
-                       float* log_sum_exp, float* scratch) {
+void attention_forward(const AttentionShape& shape, ConstValues qkv, Values out, float* log_sum_exp,
+                       float* scratch) {
   chosen_kernels().attention_forward(shape, qkv, out, log_sum_exp, scratch);
 }
 
-void attention_backward(const AttentionShape& shape, const float* qkv, const float* out,
+void attention_backward(const AttentionShape& shape, ConstValues qkv, ConstValues out,
                         const float* log_sum_exp, const float* d_out, float* d_qkv,
                         float* scratch) {
   chosen_kernels().attention_backward(shape, qkv, out, log_sum_exp, d_out, d_qkv, scratch);

@@ -1,20 +1,24 @@
-// Single-pass fp32 kernels around the matrix products. All are single-threaded, write every
-// element of their outputs and give an element the same bits wherever it lies in the buffer and on
-// AVX-512, AVX2 and plain builds (fixed 16-lane sums, explicit fma, no scalar tail of its own).
+// Single-pass kernels around the matrix products, with fp32 arithmetic. All are single-threaded,
+// write every element of their outputs and give an element the same bits wherever it lies in the
+// buffer and on AVX-512, AVX2 and plain builds (fixed 16-lane sums, explicit fma, no scalar tail of
+// its own). What is `Values` or `ConstValues` may be stored in 16 bits: it is widened when read and
+// rounded to the nearest (ties to even) when written; typed arguments of one call are of one type.
 // Shapes: R rows (batch * time), C channels, F feed-forward size, V vocabulary.
 #pragma once
 
 #include <cstdint>
 
+#include "runtime/kernels/typed_values.h"
+
 namespace lockstep::runtime {
 
 // y = x * rstd * weight per row; rstd = 1 / sqrt(mean(x^2) + eps).
 //   x, y: [R, C]; weight: [C]; rstd: [R] written for backward.
-void rms_norm_forward(int64_t rows, int64_t channels, float eps, const float* x,
-                      const float* weight, float* y, float* rstd);
+void rms_norm_forward(int64_t rows, int64_t channels, float eps, const float* x, ConstValues weight,
+                      Values y, float* rstd);
 // Gradient of rms_norm_forward, plus `residual` (null for none).
 //   x, dy, residual, dx: [R, C]; dx may alias dy or residual. d_weight: [C]; written.
-void rms_norm_backward(int64_t rows, int64_t channels, const float* x, const float* weight,
+void rms_norm_backward(int64_t rows, int64_t channels, const float* x, ConstValues weight,
                        const float* rstd, const float* dy, const float* residual, float* dx,
                        float* d_weight);
 
@@ -35,15 +39,15 @@ void rotary_forward(const RotaryShape& shape, const float* table, float* rows);
 void rotary_backward(const RotaryShape& shape, const float* table, float* d_rows);
 
 // out = silu(gate) * up.  gate_up: [R, 2F] = gate then up per row; out: [R, F].
-void swiglu_forward(int64_t rows, int64_t ff, const float* gate_up, float* out);
+void swiglu_forward(int64_t rows, int64_t ff, ConstValues gate_up, Values out);
 // d_gate_up: [R, 2F] written (may alias gate_up); d_out: [R, F].
 // act: [R, F], the forward's output recomputed in the same pass, for the weight gradient.
-void swiglu_backward(int64_t rows, int64_t ff, const float* gate_up, const float* d_out,
-                     float* d_gate_up, float* act);
+void swiglu_backward(int64_t rows, int64_t ff, ConstValues gate_up, const float* d_out,
+                     Values d_gate_up, Values act);
 
 // Token rows of `table` [V, C] to y [R, C]; and the sum of dy rows into d_table [V, C] (zeroed
 // first).
-void embedding_forward(int64_t rows, int64_t channels, const int32_t* tokens, const float* table,
+void embedding_forward(int64_t rows, int64_t channels, const int32_t* tokens, ConstValues table,
                        float* y);
 void embedding_backward(int64_t rows, int64_t channels, int64_t vocab, const int32_t* tokens,
                         const float* dy, float* d_table);
@@ -52,6 +56,12 @@ void embedding_backward(int64_t rows, int64_t channels, int64_t vocab, const int
 // replaced by their gradient times `scale`. Rows with a negative label get zero gradient.
 double cross_entropy(int64_t rows, int64_t vocab, const int32_t* labels, float scale,
                      float* logits);
+
+// Rounds n elements to the type of `y`, which may start where x does. An fp16 beyond 65504 becomes
+// infinite; not-a-number stays so.
+void narrow(int64_t n, const float* x, Values y);
+// The exact value of n elements.
+void widen(int64_t n, ConstValues x, float* y);
 
 // y += x over n elements.
 void add_in_place(int64_t n, const float* x, float* y);

@@ -3,33 +3,16 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <dnnl.h>
 
-// From the OpenMP runtime that oneDNN links; declared here because clang brings no omp.h of its
-// own.
-extern "C" int omp_get_max_threads(void);
-extern "C" void omp_set_num_threads(int num_threads);
+#include "runtime/kernels/elementwise.h"
+#include "runtime/kernels/matmul.h"
+#include "runtime/kernels/one_openmp_thread.h"
 
 namespace lockstep::runtime {
 namespace {
-
-// Limits OpenMP to the calling thread while it lives. The setting belongs to this thread only, so
-// nothing else in the process notices.
-class OneOpenMpThread {
- public:
-  OneOpenMpThread() : before_(omp_get_max_threads()) {
-    if (before_ != 1) omp_set_num_threads(1);
-  }
-  ~OneOpenMpThread() {
-    if (before_ != 1) omp_set_num_threads(before_);
-  }
-  OneOpenMpThread(const OneOpenMpThread&) = delete;
-  OneOpenMpThread& operator=(const OneOpenMpThread&) = delete;
-
- private:
-  const int before_;
-};
 
 char letter(Transpose transpose) {
   return transpose == Transpose::kYes ? 'T' : 'N';
@@ -54,22 +37,65 @@ void scale_in_place(const GemmShape& shape, float beta, float* c, int64_t c_lead
   }
 }
 
-}  // namespace
-
 // dnnl_sgemm and not a matmul primitive: equal speed over the shapes of a training step (within 5 %
 // on average, AVX-512), beta for free, and no cache of compiled primitives to own.
-void gemm(const GemmShape& shape, ConstMatrix a, ConstMatrix b, float beta, float* c,
+int sgemm(const GemmShape& shape, ConstMatrix a, ConstMatrix b, float beta, float* c,
           int64_t c_leading) {
+  const OneOpenMpThread one_thread;
+  return dnnl_sgemm(letter(a.transpose), letter(b.transpose), shape.m, shape.n, shape.k, 1.0F,
+                    static_cast<const float*>(a.data.data), a.leading,
+                    static_cast<const float*>(b.data.data), b.leading, beta, c, c_leading);
+}
+
+// The matrix of `rows` x `cols` (after transposition) as floats in `wide`, rows without gaps.
+ConstMatrix widened(ConstMatrix from, int64_t rows, int64_t cols, std::vector<float>& wide) {
+  if (from.transpose == Transpose::kYes) std::swap(rows, cols);
+  wide.resize(static_cast<size_t>(rows * cols));
+  for (int64_t row = 0; row < rows; ++row) {
+    widen(cols, from.data.from(row * from.leading), wide.data() + row * cols);
+  }
+  return {wide.data(), cols, from.transpose};
+}
+
+int widened_product(const GemmShape& shape, ConstMatrix a, ConstMatrix b, float beta, float* c,
+                    int64_t c_leading) {
+  // Kept between calls: a step repeats the same few sizes.
+  thread_local std::vector<float> wide_a;
+  thread_local std::vector<float> wide_b;
+  return sgemm(shape, widened(a, shape.m, shape.k, wide_a), widened(b, shape.k, shape.n, wide_b),
+               beta, c, c_leading);
+}
+
+}  // namespace
+
+void gemm_on(ProductPath path, const GemmShape& shape, ConstMatrix a, ConstMatrix b, float beta,
+             float* c, int64_t c_leading) {
   if (shape.m == 0 || shape.n == 0) return;
   if (shape.k == 0) return scale_in_place(shape, beta, c, c_leading);
-  const OneOpenMpThread one_thread;
-  const dnnl_status_t status =
-      dnnl_sgemm(letter(a.transpose), letter(b.transpose), shape.m, shape.n, shape.k, 1.0F, a.data,
-                 a.leading, b.data, b.leading, beta, c, c_leading);
+  if (a.data.dtype != b.data.dtype) {
+    throw std::invalid_argument("gemm of " + std::string(to_string(a.data.dtype)) + " and " +
+                                std::string(to_string(b.data.dtype)) + " operands");
+  }
+  // sgemm refuses rows that overlap; so do the other paths.
+  const auto overlaps = [](ConstMatrix matrix, int64_t rows, int64_t cols) {
+    return matrix.leading < (matrix.transpose == Transpose::kYes ? rows : cols);
+  };
+  const auto product = a.data.dtype == DType::kFp32   ? &sgemm
+                       : path == ProductPath::kNative ? &matmul
+                                                      : &widened_product;
+  const bool refused =
+      overlaps(a, shape.m, shape.k) || overlaps(b, shape.k, shape.n) || c_leading < shape.n;
+  const int status = refused ? dnnl_invalid_arguments : product(shape, a, b, beta, c, c_leading);
   if (status != dnnl_success) {
-    throw std::runtime_error("gemm refused with oneDNN status " + std::to_string(status) + ": " +
+    throw std::runtime_error("gemm of " + std::string(to_string(a.data.dtype)) +
+                             " refused with oneDNN status " + std::to_string(status) + ": " +
                              describe(shape, a, b, c_leading));
   }
+}
+
+void gemm(const GemmShape& shape, ConstMatrix a, ConstMatrix b, float beta, float* c,
+          int64_t c_leading) {
+  gemm_on(product_path(a.data.dtype), shape, a, b, beta, c, c_leading);
 }
 
 }  // namespace lockstep::runtime

@@ -19,6 +19,8 @@ struct KernelTable {
   decltype(&runtime::swiglu_backward) swiglu_backward = nullptr;
   decltype(&runtime::embedding_backward) embedding_backward = nullptr;
   decltype(&runtime::cross_entropy) cross_entropy = nullptr;
+  decltype(&runtime::narrow) narrow = nullptr;
+  decltype(&runtime::widen) widen = nullptr;
   decltype(&runtime::add_in_place) add_in_place = nullptr;
   decltype(&runtime::adamw) adamw = nullptr;
   decltype(&runtime::sum_squares_chunks) sum_squares_chunks = nullptr;

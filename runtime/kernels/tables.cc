@@ -1,6 +1,5 @@
 // Table look-ups and sizes: what needs no vector instructions.
 #include <cmath>
-#include <cstring>
 
 #include "runtime/kernels/attention.h"
 #include "runtime/kernels/attention_layout.h"
@@ -23,16 +22,16 @@ void rotary_table(int64_t seq, int64_t head_dim, double theta, float* table) {
   }
 }
 
-void embedding_forward(int64_t rows, int64_t channels, const int32_t* tokens, const float* table,
+void embedding_forward(int64_t rows, int64_t channels, const int32_t* tokens, ConstValues table,
                        float* y) {
   for (int64_t row = 0; row < rows; ++row) {
-    std::memcpy(y + row * channels, table + tokens[row] * channels,
-                static_cast<size_t>(channels) * sizeof(float));
+    widen(channels, table.from(tokens[row] * channels), y + row * channels);
   }
 }
 
-int64_t attention_scratch_elems(const AttentionShape& shape) {
-  return attention_layout(shape.seq, shape.head_dim).num_elems;
+int64_t attention_scratch_elems(const AttentionShape& shape, DType dtype) {
+  const AttentionLayout layout = attention_layout(shape.seq, shape.head_dim);
+  return dtype == DType::kFp32 ? layout.num_elems : layout.num_elems_with_wide;
 }
 
 }  // namespace lockstep::runtime

@@ -6,10 +6,10 @@
 namespace lockstep::runtime::LOCKSTEP_ISA {
 namespace {
 
-// One query head's rows, each pointing at position 0.
+// One query head's rows.
 struct HeadRows {
-  const float* query;
-  const float* out;
+  Rows query;
+  Rows out;
   const float* d_out;
   const float* log_sum_exp;
   float* d_query;
@@ -55,7 +55,7 @@ void backward_queries(const HeadShape& head, const HeadRows& at, int64_t begin, 
     float* const probs = scratch + layout.probs + r * stride;
     float* const d_scores = scratch + layout.d_scores + r * stride;
     multiply_transposed(count, num_keys, head.dim,
-                        {at.query + first * head.qkv_stride, head.qkv_stride, 1},
+                        {at.query.data + first * at.query.stride, at.query.stride, 1},
                         scratch + layout.keys_by_dim, probs, stride);
     multiply_transposed(count, num_keys, head.dim,
                         {at.d_out + first * head.out_stride, head.out_stride, 1},
@@ -63,7 +63,7 @@ void backward_queries(const HeadShape& head, const HeadRows& at, int64_t begin, 
     for (int64_t i = 0; i < count; ++i) {
       const int64_t row = first + i;
       const float delta =
-          dot(head.dim, at.out + row * head.out_stride, at.d_out + row * head.out_stride);
+          dot(head.dim, at.out.data + row * at.out.stride, at.d_out + row * head.out_stride);
       softmax_backward_row(row + 1, num_keys, head.scale, at.log_sum_exp[row], delta,
                            probs + i * stride, d_scores + i * stride);
     }
@@ -102,7 +102,7 @@ void backward_head(const HeadShape& head, const HeadRows& at, float* scratch) {
   const AttentionLayout& layout = head.layout;
   for (int64_t begin = 0; begin < head.seq; begin += kQueryBlock) {
     const int64_t rows = at_most(kQueryBlock, head.seq - begin);
-    pack_rows(at.query + begin * head.qkv_stride, head.qkv_stride, rows, head.dim, kQueryBlock,
+    pack_rows(at.query.data + begin * at.query.stride, at.query.stride, rows, head.dim, kQueryBlock,
               scratch + layout.query_rows);
     pack_rows(at.d_out + begin * head.out_stride, head.out_stride, rows, head.dim, kQueryBlock,
               scratch + layout.d_out_rows);
@@ -120,59 +120,81 @@ void copy_rows(const HeadShape& head, const float* from, float* to) {
   }
 }
 
+// A document's rows, each pointing at the first.
+template <class T>
+struct DocumentRows {
+  const T* qkv;
+  const T* out;
+  const float* d_out;
+  const float* log_sum_exp;  // of query head 0; heads are shape.seq apart
+  float* d_qkv;
+};
+
 // One key and value head of a document with the query heads of its group.
-//   at: the document's rows of query head 0; heads are shape.seq apart in log_sum_exp.
-//   qkv, d_qkv: at the document's first row.
-void backward_group(const AttentionShape& shape, const HeadShape& head, const HeadRows& at,
-                    int64_t kv, const float* qkv, float* d_qkv, float* scratch) {
+template <class T>
+void backward_group(const AttentionShape& shape, const HeadShape& head, const DocumentRows<T>& at,
+                    int64_t kv, float* scratch) {
   const AttentionLayout& layout = head.layout;
   const int64_t group = shape.num_heads / shape.num_kv_heads;
   const int64_t key = (shape.num_heads + kv) * head.dim;
   const int64_t value = key + shape.num_kv_heads * head.dim;
-  pack_transposed(qkv + key, head.qkv_stride, head.seq, head.dim, scratch + layout.keys_by_dim);
-  pack_transposed(qkv + value, head.qkv_stride, head.seq, head.dim, scratch + layout.values_by_dim);
-  pack_rows(qkv + key, head.qkv_stride, head.seq, head.dim, head.seq, scratch + layout.rows_by_key);
+  const Rows keys = wide_rows(head, at.qkv + key, head.qkv_stride, scratch + layout.wide_key);
+  const Rows values = wide_rows(head, at.qkv + value, head.qkv_stride, scratch + layout.wide_value);
+  pack_transposed(keys.data, keys.stride, head.seq, head.dim, scratch + layout.keys_by_dim);
+  pack_transposed(values.data, values.stride, head.seq, head.dim, scratch + layout.values_by_dim);
+  pack_rows(keys.data, keys.stride, head.seq, head.dim, head.seq, scratch + layout.rows_by_key);
   for_each_vec(head.seq * layout.padded_dim, [&](int64_t i, auto lanes) {
     store(scratch + layout.d_keys + i, zero(), lanes);
     store(scratch + layout.d_values + i, zero(), lanes);
   });
   for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
-    backward_head(head,
-                  {.query = at.query + h * head.dim,
-                   .out = at.out + h * head.dim,
-                   .d_out = at.d_out + h * head.dim,
-                   .log_sum_exp = at.log_sum_exp + h * shape.seq,
-                   .d_query = at.d_query + h * head.dim},
-                  scratch);
+    const int64_t begin = h * head.dim;
+    backward_head(
+        head,
+        {.query = wide_rows(head, at.qkv + begin, head.qkv_stride, scratch + layout.wide_query),
+         .out = wide_rows(head, at.out + begin, head.out_stride, scratch + layout.wide_out),
+         .d_out = at.d_out + begin,
+         .log_sum_exp = at.log_sum_exp + h * shape.seq,
+         .d_query = at.d_qkv + begin},
+        scratch);
   }
-  copy_rows(head, scratch + layout.d_keys, d_qkv + key);
-  copy_rows(head, scratch + layout.d_values, d_qkv + value);
+  copy_rows(head, scratch + layout.d_keys, at.d_qkv + key);
+  copy_rows(head, scratch + layout.d_values, at.d_qkv + value);
 }
 
-}  // namespace
-
-void attention_backward(const AttentionShape& shape, const float* qkv, const float* out,
-                        const float* log_sum_exp, const float* d_out, float* d_qkv,
-                        float* scratch) {
+template <class T>
+void attention_backward_typed(const AttentionShape& shape, const T* qkv, const T* out,
+                              const float* log_sum_exp, const float* d_out, float* d_qkv,
+                              float* scratch) {
   scratch = align_to_cache_line(scratch);
   for (int64_t batch = 0; batch < shape.batch; ++batch) {
     for (int64_t begin = 0; begin < shape.seq;) {
       const int64_t end = document_end(shape, batch, begin);
       const HeadShape head = head_shape(shape, end - begin);
       const int64_t row = batch * shape.seq + begin;
-      const float* const qkv_rows = qkv + row * head.qkv_stride;
-      float* const d_qkv_rows = d_qkv + row * head.qkv_stride;
-      const HeadRows at{.query = qkv_rows,
-                        .out = out + row * head.out_stride,
-                        .d_out = d_out + row * head.out_stride,
-                        .log_sum_exp = log_sum_exp + batch * shape.num_heads * shape.seq + begin,
-                        .d_query = d_qkv_rows};
+      const DocumentRows<T> at{
+          .qkv = qkv + row * head.qkv_stride,
+          .out = out + row * head.out_stride,
+          .d_out = d_out + row * head.out_stride,
+          .log_sum_exp = log_sum_exp + batch * shape.num_heads * shape.seq + begin,
+          .d_qkv = d_qkv + row * head.qkv_stride};
       for (int64_t kv = 0; kv < shape.num_kv_heads; ++kv) {
-        backward_group(shape, head, at, kv, qkv_rows, d_qkv_rows, scratch);
+        backward_group(shape, head, at, kv, scratch);
       }
       begin = end;
     }
   }
+}
+
+}  // namespace
+
+void attention_backward(const AttentionShape& shape, ConstValues qkv, ConstValues out,
+                        const float* log_sum_exp, const float* d_out, float* d_qkv,
+                        float* scratch) {
+  with_stored_type(qkv.dtype, [&]<class T>(Stored<T>) {
+    attention_backward_typed(shape, static_cast<const T*>(qkv.data),
+                             static_cast<const T*>(out.data), log_sum_exp, d_out, d_qkv, scratch);
+  });
 }
 
 }  // namespace lockstep::runtime::LOCKSTEP_ISA

@@ -33,9 +33,9 @@ RowSoftmax softmax_row(int64_t visible, int64_t width, float scale_log2, float* 
           static_cast<float>(static_cast<double>(top) + log2(static_cast<double>(sum)))};
 }
 
-// One query head; the scratch holds its keys and values in panels.
-void forward_head(const HeadShape& head, const float* query, float* out, float* log_sum_exp,
-                  float* scratch) {
+// One query head; the scratch holds its keys and values in panels. out: rows `out_stride` apart.
+void forward_head(const HeadShape& head, const Rows& query, float* out, int64_t out_stride,
+                  float* log_sum_exp, float* scratch) {
   const float* const keys = scratch + head.layout.keys_by_dim;
   const float* const values = scratch + head.layout.rows_by_key;
   float* const probs = scratch + head.layout.probs;
@@ -44,8 +44,8 @@ void forward_head(const HeadShape& head, const float* query, float* out, float* 
     const int64_t rows = at_most(kQueryRows, head.seq - begin);
     const int64_t num_keys = begin + rows;
     multiply_transposed(rows, num_keys, head.dim,
-                        {query + begin * head.qkv_stride, head.qkv_stride, 1}, keys, probs, stride);
-    float* const out_rows = out + begin * head.out_stride;
+                        {query.data + begin * query.stride, query.stride, 1}, keys, probs, stride);
+    float* const out_rows = out + begin * out_stride;
     float inverse_sums[kQueryRows];
     for (int64_t r = 0; r < rows; ++r) {
       const RowSoftmax row =
@@ -55,10 +55,10 @@ void forward_head(const HeadShape& head, const float* query, float* out, float* 
     }
     for (int64_t d = 0; d < head.dim; d += kPanelCols) {
       multiply_panel(rows, num_keys, {probs, stride, 1}, values + d * head.seq,
-                     {out_rows + d, head.out_stride, at_most(kPanelCols, head.dim - d), false});
+                     {out_rows + d, out_stride, at_most(kPanelCols, head.dim - d), false});
     }
     for (int64_t r = 0; r < rows; ++r) {
-      float* const row = out_rows + r * head.out_stride;
+      float* const row = out_rows + r * out_stride;
       for_each_vec(head.dim, [&](int64_t i, auto lanes) {
         store(row + i, load(row + i, lanes) * broadcast(inverse_sums[r]), lanes);
       });
@@ -66,28 +66,48 @@ void forward_head(const HeadShape& head, const float* query, float* out, float* 
   }
 }
 
+// As above, into rows of the output.
+void forward_head_into(const HeadShape& head, const Rows& query, float* out, float* log_sum_exp,
+                       float* scratch) {
+  forward_head(head, query, out, head.out_stride, log_sum_exp, scratch);
+}
+template <class T>
+void forward_head_into(const HeadShape& head, const Rows& query, T* out, float* log_sum_exp,
+                       float* scratch) {
+  float* const wide = scratch + head.layout.wide_out;
+  forward_head(head, query, wide, head.dim, log_sum_exp, scratch);
+  for (int64_t row = 0; row < head.seq; ++row) {
+    for_each_vec(head.dim, [&](int64_t i, auto lanes) {
+      store(out + row * head.out_stride + i, load(wide + row * head.dim + i, lanes), lanes);
+    });
+  }
+}
+
 // All heads of one document.
 //   qkv, out: at its first row. log_sum_exp: at its first row of head 0; heads are shape.seq apart.
-void forward_document(const AttentionShape& shape, const HeadShape& head, const float* qkv,
-                      float* out, float* log_sum_exp, float* scratch) {
+template <class T>
+void forward_document(const AttentionShape& shape, const HeadShape& head, const T* qkv, T* out,
+                      float* log_sum_exp, float* scratch) {
+  const AttentionLayout& layout = head.layout;
   const int64_t group = shape.num_heads / shape.num_kv_heads;
   for (int64_t kv = 0; kv < shape.num_kv_heads; ++kv) {
-    const float* const key = qkv + (shape.num_heads + kv) * head.dim;
-    const float* const value = key + shape.num_kv_heads * head.dim;
-    pack_transposed(key, head.qkv_stride, head.seq, head.dim, scratch + head.layout.keys_by_dim);
-    pack_rows(value, head.qkv_stride, head.seq, head.dim, head.seq,
-              scratch + head.layout.rows_by_key);
+    const T* const first_key = qkv + (shape.num_heads + kv) * head.dim;
+    const T* const first_value = first_key + shape.num_kv_heads * head.dim;
+    const Rows key = wide_rows(head, first_key, head.qkv_stride, scratch + layout.wide_key);
+    const Rows value = wide_rows(head, first_value, head.qkv_stride, scratch + layout.wide_value);
+    pack_transposed(key.data, key.stride, head.seq, head.dim, scratch + layout.keys_by_dim);
+    pack_rows(value.data, value.stride, head.seq, head.dim, head.seq, scratch + layout.rows_by_key);
     for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
-      forward_head(head, qkv + h * head.dim, out + h * head.dim, log_sum_exp + h * shape.seq,
-                   scratch);
+      const Rows query =
+          wide_rows(head, qkv + h * head.dim, head.qkv_stride, scratch + layout.wide_query);
+      forward_head_into(head, query, out + h * head.dim, log_sum_exp + h * shape.seq, scratch);
     }
   }
 }
 
-}  // namespace
-
-void attention_forward(const AttentionShape& shape, const float* qkv, float* out,
-                       float* log_sum_exp, float* scratch) {
+template <class T>
+void attention_forward_typed(const AttentionShape& shape, const T* qkv, T* out, float* log_sum_exp,
+                             float* scratch) {
   scratch = align_to_cache_line(scratch);
   for (int64_t batch = 0; batch < shape.batch; ++batch) {
     for (int64_t begin = 0; begin < shape.seq;) {
@@ -99,6 +119,16 @@ void attention_forward(const AttentionShape& shape, const float* qkv, float* out
       begin = end;
     }
   }
+}
+
+}  // namespace
+
+void attention_forward(const AttentionShape& shape, ConstValues qkv, Values out, float* log_sum_exp,
+                       float* scratch) {
+  with_stored_type(qkv.dtype, [&]<class T>(Stored<T>) {
+    attention_forward_typed(shape, static_cast<const T*>(qkv.data), static_cast<T*>(out.data),
+                            log_sum_exp, scratch);
+  });
 }
 
 }  // namespace lockstep::runtime::LOCKSTEP_ISA

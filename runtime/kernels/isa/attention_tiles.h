@@ -3,6 +3,7 @@
 
 #include "runtime/kernels/attention.h"
 #include "runtime/kernels/attention_layout.h"
+#include "runtime/kernels/isa/half.h"
 #include "runtime/kernels/isa/vector_math.h"
 
 namespace lockstep::runtime::LOCKSTEP_ISA {
@@ -158,6 +159,26 @@ LOCKSTEP_INLINE int64_t document_end(const AttentionShape& shape, int64_t batch,
   int64_t end = begin + 1;
   while (end < shape.seq && positions[end] != 0) ++end;
   return end;
+}
+
+// One head's rows of floats: element (row, d) at data[row * stride + d].
+struct Rows {
+  const float* data;
+  int64_t stride;
+};
+
+// One head's rows as floats: where they lie, or, from 16 bits, a copy in `wide`, [T][D].
+LOCKSTEP_INLINE Rows wide_rows(const HeadShape&, const float* rows, int64_t stride, float*) {
+  return {rows, stride};
+}
+template <class T>
+LOCKSTEP_INLINE Rows wide_rows(const HeadShape& head, const T* rows, int64_t stride, float* wide) {
+  for (int64_t row = 0; row < head.seq; ++row) {
+    for_each_vec(head.dim, [&](int64_t i, auto lanes) {
+      store(wide + row * head.dim + i, load(rows + row * stride + i, lanes), lanes);
+    });
+  }
+  return {wide, head.dim};
 }
 
 LOCKSTEP_INLINE float* align_to_cache_line(float* scratch) {

@@ -1,4 +1,5 @@
-// Kernels that treat every element alone: rotary embedding, SwiGLU, additions, AdamW.
+// Kernels that treat every element alone: rotary embedding, SwiGLU, conversions, additions, AdamW.
+#include "runtime/kernels/isa/half.h"
 #include "runtime/kernels/isa/kernels.h"
 #include "runtime/kernels/isa/vector_math.h"
 
@@ -28,19 +29,10 @@ void rotate(const RotaryShape& shape, const float* table, float direction, float
   }
 }
 
-}  // namespace
-
-void rotary_forward(const RotaryShape& shape, const float* table, float* rows) {
-  rotate(shape, table, 1.0F, rows);
-}
-
-void rotary_backward(const RotaryShape& shape, const float* table, float* d_rows) {
-  rotate(shape, table, -1.0F, d_rows);
-}
-
-void swiglu_forward(int64_t rows, int64_t ff, const float* gate_up, float* out) {
+template <class T>
+void swiglu_forward_typed(int64_t rows, int64_t ff, const T* gate_up, T* out) {
   for (int64_t row = 0; row < rows; ++row) {
-    const float* const gate = gate_up + row * 2 * ff;
+    const T* const gate = gate_up + row * 2 * ff;
     for_each_vec(ff, [&](int64_t i, auto lanes) {
       const Vec g = load(gate + i, lanes);
       const Vec up = load(gate + ff + i, lanes);
@@ -49,12 +41,13 @@ void swiglu_forward(int64_t rows, int64_t ff, const float* gate_up, float* out) 
   }
 }
 
-void swiglu_backward(int64_t rows, int64_t ff, const float* gate_up, const float* d_out,
-                     float* d_gate_up, float* act) {
+template <class T>
+void swiglu_backward_typed(int64_t rows, int64_t ff, const T* gate_up, const float* d_out,
+                           T* d_gate_up, T* act) {
   const Vec one = broadcast(1.0F);
   for (int64_t row = 0; row < rows; ++row) {
-    const float* const gate = gate_up + row * 2 * ff;
-    float* const d_gate = d_gate_up + row * 2 * ff;
+    const T* const gate = gate_up + row * 2 * ff;
+    T* const d_gate = d_gate_up + row * 2 * ff;
     for_each_vec(ff, [&](int64_t i, auto lanes) {
       const Vec g = load(gate + i, lanes);
       const Vec up = load(gate + ff + i, lanes);
@@ -67,6 +60,44 @@ void swiglu_backward(int64_t rows, int64_t ff, const float* gate_up, const float
       store(d_gate + ff + i, dy * silu, lanes);
     });
   }
+}
+
+}  // namespace
+
+void rotary_forward(const RotaryShape& shape, const float* table, float* rows) {
+  rotate(shape, table, 1.0F, rows);
+}
+
+void rotary_backward(const RotaryShape& shape, const float* table, float* d_rows) {
+  rotate(shape, table, -1.0F, d_rows);
+}
+
+void swiglu_forward(int64_t rows, int64_t ff, ConstValues gate_up, Values out) {
+  with_stored_type(out.dtype, [=]<class T>(Stored<T>) {
+    swiglu_forward_typed(rows, ff, static_cast<const T*>(gate_up.data), static_cast<T*>(out.data));
+  });
+}
+
+void swiglu_backward(int64_t rows, int64_t ff, ConstValues gate_up, const float* d_out,
+                     Values d_gate_up, Values act) {
+  with_stored_type(gate_up.dtype, [=]<class T>(Stored<T>) {
+    swiglu_backward_typed(rows, ff, static_cast<const T*>(gate_up.data), d_out,
+                          static_cast<T*>(d_gate_up.data), static_cast<T*>(act.data));
+  });
+}
+
+void narrow(int64_t n, const float* x, Values y) {
+  with_stored_type(y.dtype, [=]<class T>(Stored<T>) {
+    T* const to = static_cast<T*>(y.data);
+    for_each_vec(n, [&](int64_t i, auto lanes) { store(to + i, load(x + i, lanes), lanes); });
+  });
+}
+
+void widen(int64_t n, ConstValues x, float* y) {
+  with_stored_type(x.dtype, [=]<class T>(Stored<T>) {
+    const T* const from = static_cast<const T*>(x.data);
+    for_each_vec(n, [&](int64_t i, auto lanes) { store(y + i, load(from + i, lanes), lanes); });
+  });
 }
 
 void add_in_place(int64_t n, const float* x, float* y) {

@@ -1,5 +1,6 @@
 // Kernels with a sum over a row or chunk: RMS norm, cross-entropy, sums of squares. A sum runs in
 // sixteen lanes (element i in lane i mod 16), then over the lanes in sum_lanes' order.
+#include "runtime/kernels/isa/half.h"
 #include "runtime/kernels/isa/kernels.h"
 #include "runtime/kernels/isa/vector_math.h"
 
@@ -30,10 +31,9 @@ double cross_entropy_row(int64_t vocab, int32_t label, float scale, float* row) 
          (static_cast<double>(top) - static_cast<double>(label_logit));
 }
 
-}  // namespace
-
-void rms_norm_forward(int64_t rows, int64_t channels, float eps, const float* x,
-                      const float* weight, float* y, float* rstd) {
+template <class T>
+void rms_norm_forward_typed(int64_t rows, int64_t channels, float eps, const float* x,
+                            const T* weight, T* y, float* rstd) {
   for (int64_t row = 0; row < rows; ++row, x += channels, y += channels) {
     Vec squares = zero();
     for_each_vec(channels, [&](int64_t i, auto lanes) {
@@ -49,9 +49,10 @@ void rms_norm_forward(int64_t rows, int64_t channels, float eps, const float* x,
   }
 }
 
-void rms_norm_backward(int64_t rows, int64_t channels, const float* x, const float* weight,
-                       const float* rstd, const float* dy, const float* residual, float* dx,
-                       float* d_weight) {
+template <class T>
+void rms_norm_backward_typed(int64_t rows, int64_t channels, const float* x, const T* weight,
+                             const float* rstd, const float* dy, const float* residual, float* dx,
+                             float* d_weight) {
   for_each_vec(channels, [&](int64_t i, auto lanes) { store(d_weight + i, zero(), lanes); });
   for (int64_t row = 0; row < rows; ++row, x += channels, dy += channels, dx += channels) {
     Vec dots = zero();
@@ -72,6 +73,25 @@ void rms_norm_backward(int64_t rows, int64_t channels, const float* x, const flo
     });
     if (residual != nullptr) residual += channels;
   }
+}
+
+}  // namespace
+
+void rms_norm_forward(int64_t rows, int64_t channels, float eps, const float* x, ConstValues weight,
+                      Values y, float* rstd) {
+  with_stored_type(y.dtype, [=]<class T>(Stored<T>) {
+    rms_norm_forward_typed(rows, channels, eps, x, static_cast<const T*>(weight.data),
+                           static_cast<T*>(y.data), rstd);
+  });
+}
+
+void rms_norm_backward(int64_t rows, int64_t channels, const float* x, ConstValues weight,
+                       const float* rstd, const float* dy, const float* residual, float* dx,
+                       float* d_weight) {
+  with_stored_type(weight.dtype, [=]<class T>(Stored<T>) {
+    rms_norm_backward_typed(rows, channels, x, static_cast<const T*>(weight.data), rstd, dy,
+                            residual, dx, d_weight);
+  });
 }
 
 double cross_entropy(int64_t rows, int64_t vocab, const int32_t* labels, float scale,

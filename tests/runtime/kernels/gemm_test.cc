@@ -108,9 +108,9 @@ TEST(GemmTest, GivesTheSameBitsAtEveryAlignment) {
 
 TEST(GemmTest, TakesAnEmptyInnerDimensionAsZero) {
   std::vector<float> c = {1, 2, 3, 4};
-  gemm({2, 2, 0}, {nullptr, 1}, {nullptr, 2}, 1, c.data(), 2);
+  gemm({2, 2, 0}, {{}, 1}, {{}, 2}, 1, c.data(), 2);
   EXPECT_THAT(c, testing::ElementsAre(1, 2, 3, 4));
-  gemm({2, 2, 0}, {nullptr, 1}, {nullptr, 2}, 0, c.data(), 2);
+  gemm({2, 2, 0}, {{}, 1}, {{}, 2}, 0, c.data(), 2);
   EXPECT_THAT(c, testing::ElementsAre(0, 0, 0, 0));
 }
 

@@ -60,6 +60,12 @@ ScheduleConfig decode_schedule(const json& schedule, int64_t steps) {
           .min_lr_ratio = schedule.at("minLrRatio").get<double>()};
 }
 
+ActivationCheckpointing decode_activation_checkpointing(const json& name) {
+  return name == "block"       ? ActivationCheckpointing::kBlock
+         : name == "selective" ? ActivationCheckpointing::kSelective
+                               : ActivationCheckpointing::kNone;
+}
+
 CommunicationConfig decode_communication(const json& communication) {
   using Backend = CommunicationConfig::Backend;
   const json& backend = communication.at("backend");
@@ -134,6 +140,8 @@ TrainConfig decode_train(const json& train) {
       .steps = full.at("steps").get<int64_t>(),
       .parallelism = {.strategy = *strategy_named(
                           full.at("parallelism").at("strategy").get<std::string>())},
+      .activation_checkpointing =
+          decode_activation_checkpointing(full.at("activationCheckpointing")),
       .optimizer = decode_optimizer(full.at("optimizer")),
       .schedule = decode_schedule(full.at("schedule"), full.at("steps").get<int64_t>()),
       .checkpoint = {.every_steps = checkpoint.at("everySteps").get<int64_t>(),

@@ -45,6 +45,10 @@ struct BatchConfig {
 
 enum class Strategy { kAuto, kDdp, kZero1, kZero2, kZero3 };
 
+// What a layer's backward finds of its forward: all of it; its input; or also what is dear to
+// compute again.
+enum class ActivationCheckpointing { kNone, kBlock, kSelective };
+
 struct ParallelismConfig {
   Strategy strategy = Strategy::kAuto;
 };
@@ -89,6 +93,7 @@ struct TrainConfig {
   BatchConfig batch;
   int64_t steps = 0;
   ParallelismConfig parallelism;
+  ActivationCheckpointing activation_checkpointing = ActivationCheckpointing::kNone;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   CheckpointConfig checkpoint;

@@ -19,6 +19,9 @@ Field train() {
       required(integer("steps", 1, kMaxCount, "Optimizer steps to make.")),
       choice("precision", {"fp32"}, {"bf16", "fp16"}, "Type of the computation."),
       parallelism_section(),
+      choice("activationCheckpointing", {"none", "block", "selective"}, {},
+             "What a layer keeps for backward. block: its input; forward runs again. selective: "
+             "also the attention's output; the rest runs again. Same bits, less memory."),
       optimizer_section(),
       schedule_section(),
       checkpoint_section(),
@@ -30,8 +33,7 @@ Field train() {
       communication_section(),
       defaulted(integer("seed", 0, kMaxSeed, "Seed of weights and data order."), 42),
   };
-  field.planned = {"epochs",  "lossScale", "activationCheckpointing",
-                   "offload", "lora",      "evaluation"};
+  field.planned = {"epochs", "lossScale", "offload", "lora", "evaluation"};
   field.rules = {
       {"self.data.sequenceLength <= self.model.config.max_position_embeddings",
        "sequenceLength must be at most model.config.max_position_embeddings",

@@ -21,8 +21,17 @@ struct MicroBatchIo {
   // one document.
   const int32_t* positions = nullptr;
   float loss_scale = 1;  // 1 / loss tokens of the global batch
-  double loss_sum = 0;   // written by the head: sum over its tokens, unscaled
+  double loss_sum = 0;   // written by the head, forward and backward: sum over its tokens, unscaled
 };
+
+// Floats that forward leaves for backward, by what it takes to have them again.
+struct SavedElems {
+  int64_t dear = 0;
+  int64_t cheap = 0;
+};
+
+// Which of the saved floats to compute again.
+enum class Recompute { kCheap, kAll };
 
 // Buffers of one block for one micro-batch; all preallocated, none owned.
 struct BlockBuffers {
@@ -30,7 +39,8 @@ struct BlockBuffers {
   float* y = nullptr;         // [rows, out_channels] output of forward (null for the head)
   const float* dy = nullptr;  // gradient of y (null for the head)
   float* dx = nullptr;  // gradient of x, written by backward (null for the embedding); may alias dy
-  float* saved = nullptr;    // [saved_elems] filled by forward, used up by backward
+  float* dear = nullptr;     // [saved_elems.dear] filled by forward, used up by backward
+  float* cheap = nullptr;    // [saved_elems.cheap] the same
   float* scratch = nullptr;  // [scratch_elems] contents do not survive the call
 };
 
@@ -38,17 +48,22 @@ class Block {
  public:
   virtual ~Block() = default;
   virtual const Unit& unit() const = 0;
-  // Floats of `saved` and `scratch` for a micro-batch of `shape`; never less for a larger shape.
-  virtual int64_t saved_elems(const BatchShape& shape) const = 0;
+  // Floats of `dear`, `cheap` and `scratch` for a micro-batch of `shape`; never less for a larger
+  // shape.
+  virtual SavedElems saved_elems(const BatchShape& shape) const = 0;
   virtual int64_t scratch_elems(const BatchShape& shape) const = 0;
   // Runs the block.
   //   params: [unit().num_elems].
   // Throws std::out_of_range on a token or label beyond the vocabulary.
   virtual void forward(const BatchShape& shape, const float* params, MicroBatchIo& io,
                        const BlockBuffers& buffers) const = 0;
-  // Gradient of forward(), whose `x` and `saved` are given again.
+  // Fills `cheap`, or `dear` and `cheap`, from `x` once more, with the bits that forward() gave
+  // them. Only for blocks that save something.
+  virtual void recompute(const BatchShape& shape, const float* params, const MicroBatchIo& io,
+                         const BlockBuffers& buffers, Recompute what) const = 0;
+  // Gradient of forward(), whose `x`, `dear` and `cheap` are given again.
   //   gradients: [unit().num_elems]; every element is written, nothing is accumulated.
-  virtual void backward(const BatchShape& shape, const float* params, const MicroBatchIo& io,
+  virtual void backward(const BatchShape& shape, const float* params, MicroBatchIo& io,
                         const BlockBuffers& buffers, float* gradients) const = 0;
 };
 

@@ -41,14 +41,19 @@ void check(const common::ModelConfig& config, const BatchShape& shape) {
 struct Decoder::Buffers {
   std::vector<float> rotary;   // [seq, head_dim]
   std::vector<int64_t> y;      // per block, offset of its output in `floats`; none for the head
-  std::vector<int64_t> saved;  // per block
+  std::vector<int64_t> dear;   // per block; equal for all where one buffer is shared
+  std::vector<int64_t> cheap;  // the same
   int64_t scratch = 0;         // of the block that needs most; blocks run one at a time
   int64_t gradient = 0;  // [rows, hidden]: dy on the way in, dx on the way out, of every block
   FloatBuffer floats;
 };
 
-Decoder::Decoder(const common::ModelConfig& config, const BatchShape& shape)
-    : config_(config), shape_(shape), buffers_(std::make_unique<Buffers>()) {
+Decoder::Decoder(const common::ModelConfig& config, const BatchShape& shape,
+                 common::ActivationCheckpointing checkpointing)
+    : config_(config),
+      shape_(shape),
+      checkpointing_(checkpointing),
+      buffers_(std::make_unique<Buffers>()) {
   check(config, shape);
   Buffers& buffers = *buffers_;
   buffers.rotary.resize(static_cast<size_t>(shape.seq * config.head_dim));
@@ -60,13 +65,25 @@ Decoder::Decoder(const common::ModelConfig& config, const BatchShape& shape)
   }
   blocks_.push_back(std::make_unique<Head>(config));
 
-  Layout layout;
+  SavedElems most;
   int64_t scratch_elems = 0;
   for (const std::unique_ptr<Block>& block : blocks_) {
-    if (block != blocks_.back())
-      buffers.y.push_back(layout.take(shape.rows() * config.hidden_size));
-    buffers.saved.push_back(layout.take(block->saved_elems(shape)));
+    const SavedElems saved = block->saved_elems(shape);
+    most = {std::max(most.dear, saved.dear), std::max(most.cheap, saved.cheap)};
     scratch_elems = std::max(scratch_elems, block->scratch_elems(shape));
+  }
+  const bool shares_dear = checkpointing == common::ActivationCheckpointing::kBlock;
+  const bool shares_cheap = checkpointing != common::ActivationCheckpointing::kNone;
+  Layout layout;
+  const int64_t shared_dear = layout.take(shares_dear ? most.dear : 0);
+  const int64_t shared_cheap = layout.take(shares_cheap ? most.cheap : 0);
+  for (const std::unique_ptr<Block>& block : blocks_) {
+    const SavedElems saved = block->saved_elems(shape);
+    if (block != blocks_.back()) {
+      buffers.y.push_back(layout.take(shape.rows() * config.hidden_size));
+    }
+    buffers.dear.push_back(shares_dear ? shared_dear : layout.take(saved.dear));
+    buffers.cheap.push_back(shares_cheap ? shared_cheap : layout.take(saved.cheap));
   }
   buffers.scratch = layout.take(scratch_elems);
   buffers.gradient = layout.take(shape.rows() * config.hidden_size);
@@ -99,18 +116,36 @@ BlockBuffers Decoder::buffers_of(int64_t block) const {
           .y = is_last ? nullptr : base + buffers_->y[i],
           .dy = is_last ? nullptr : gradient,
           .dx = is_first ? nullptr : gradient,
-          .saved = base + buffers_->saved[i],
+          .dear = base + buffers_->dear[i],
+          .cheap = base + buffers_->cheap[i],
           .scratch = base + buffers_->scratch};
 }
 
 void Decoder::forward_block(int64_t block, const float* params, MicroBatchIo& io) {
-  blocks_.at(static_cast<size_t>(block))->forward(shape_, params, io, buffers_of(block));
+  const Block& model_block = *blocks_.at(static_cast<size_t>(block));
+  model_block.forward(shape_, params, io, buffers_of(block));
+  if (model_block.saved_elems(shape_).cheap > 0) shared_holds_ = block;
 }
 
-void Decoder::backward_block(int64_t block, const float* params, const MicroBatchIo& io,
+void Decoder::backward_block(int64_t block, const float* params, MicroBatchIo& io,
                              float* gradients) {
-  blocks_.at(static_cast<size_t>(block))
-      ->backward(shape_, params, io, buffers_of(block), gradients);
+  const Block& model_block = *blocks_.at(static_cast<size_t>(block));
+  restore_saved(block, params, io);
+  model_block.backward(shape_, params, io, buffers_of(block), gradients);
+}
+
+// Gives a block's backward what its forward saved and a later block has overwritten since. The last
+// layer finds its own still there.
+void Decoder::restore_saved(int64_t block, const float* params, const MicroBatchIo& io) {
+  const Block& model_block = *blocks_[static_cast<size_t>(block)];
+  if (checkpointing_ == common::ActivationCheckpointing::kNone) return;
+  if (model_block.saved_elems(shape_).cheap == 0) return;
+  if (shared_holds_ != block) {
+    const bool keeps_dear = checkpointing_ == common::ActivationCheckpointing::kSelective;
+    model_block.recompute(shape_, params, io, buffers_of(block),
+                          keeps_dear ? Recompute::kCheap : Recompute::kAll);
+  }
+  shared_holds_ = -1;  // backward uses them up
 }
 
 std::vector<float> Decoder::next_token_logits(std::span<const int32_t> tokens,
@@ -122,6 +157,7 @@ std::vector<float> Decoder::next_token_logits(std::span<const int32_t> tokens,
                                 " blocks, found " + std::to_string(num_tokens) + " and " +
                                 std::to_string(params.size()));
   }
+  shared_holds_ = -1;
   const BatchShape shape = {.batch = 1, .seq = num_tokens};
   MicroBatchIo io = {.tokens = tokens.data()};
   for (size_t i = 0; i + 1 < blocks_.size(); ++i) {

@@ -12,13 +12,14 @@
 namespace lockstep::runtime {
 
 // Keeps the blocks of a model and the activations of the micro-batch in flight. The caller walks
-// the blocks: forward 0..num_blocks-1, then backward num_blocks-1..0, each with that block's
-// parameters.
+// the blocks, each with its parameters: forward 0..num_blocks-2, then backward num_blocks-1..0. The
+// last block's backward computes the loss; its forward is for a loss without gradients.
 class Decoder {
  public:
   // Allocates all buffers. Throws std::invalid_argument if the config cannot be a decoder (sizes
   // that are not positive, heads that do not divide) or `shape` is empty; std::bad_alloc.
-  Decoder(const common::ModelConfig& config, const BatchShape& shape);
+  Decoder(const common::ModelConfig& config, const BatchShape& shape,
+          common::ActivationCheckpointing checkpointing = common::ActivationCheckpointing::kNone);
   ~Decoder();
 
   int64_t num_blocks() const;
@@ -29,8 +30,9 @@ class Decoder {
   // Throws std::out_of_range on a token or label beyond the vocabulary.
   void forward_block(int64_t block, const float* params, MicroBatchIo& io);
   // Runs one block's backward; `gradients` gets every element of the unit written. Once per
-  // forward.
-  void backward_block(int64_t block, const float* params, const MicroBatchIo& io, float* gradients);
+  // forward. With activation checkpointing it first computes again what was not kept, with the same
+  // bits. The last block's writes io.loss_sum and throws as its forward does.
+  void backward_block(int64_t block, const float* params, MicroBatchIo& io, float* gradients);
 
   // Logits of the last position of `tokens` (1 to shape.seq of them): [vocab]. For generation;
   // params of all blocks must be given. Overwrites the activations. Throws std::invalid_argument on
@@ -44,9 +46,12 @@ class Decoder {
  private:
   struct Buffers;
   BlockBuffers buffers_of(int64_t block) const;
+  void restore_saved(int64_t block, const float* params, const MicroBatchIo& io);
 
   common::ModelConfig config_;
   BatchShape shape_;
+  common::ActivationCheckpointing checkpointing_;
+  int64_t shared_holds_ = -1;  // the block whose saved floats the shared buffer holds; -1: nobody's
   std::unique_ptr<Buffers> buffers_;
   std::vector<std::unique_ptr<Block>> blocks_;  // layers read the rotary table in *buffers_
 };

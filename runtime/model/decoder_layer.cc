@@ -50,16 +50,27 @@ Products products(const common::ModelConfig& config, const BatchShape& shape) {
 
 }  // namespace
 
-// Offsets in BlockBuffers::saved. The two normed inputs and the activation of the feed-forward part
-// are not kept: backward recomputes them in passes that are cheap beside the products.
-struct DecoderLayer::Saved {
-  int64_t rstd1 = 0;        // [R]
-  int64_t qkv = 0;          // [R, (H+2G)*D], after rotary
+// Note [What a layer saves]
+// A float out of a product over C channels costs 2C operations, whichever the product: keeping q,
+// k, v, x_mid or gate_up buys the same time per byte. One out of attention costs 2T, at a third of
+// a product's speed, so at equal T and C three times as much: it is the dear part, a tenth of the
+// whole. The two normed inputs and the activation of the feed-forward part are kept by nobody:
+// backward recomputes them in passes that are cheap beside the products.
+
+// Offsets in BlockBuffers::dear.
+struct DecoderLayer::Dear {
   int64_t attention = 0;    // [R, H*D]
   int64_t log_sum_exp = 0;  // [B, H, T]
-  int64_t x_mid = 0;        // [R, C], after the attention's residual
-  int64_t rstd2 = 0;        // [R]
-  int64_t gate_up = 0;      // [R, 2F]; backward puts its gradient here
+  int64_t num_elems = 0;
+};
+
+// Offsets in BlockBuffers::cheap.
+struct DecoderLayer::Cheap {
+  int64_t rstd1 = 0;    // [R]
+  int64_t qkv = 0;      // [R, (H+2G)*D], after rotary
+  int64_t x_mid = 0;    // [R, C], after the attention's residual
+  int64_t rstd2 = 0;    // [R]
+  int64_t gate_up = 0;  // [R, 2F]; backward puts its gradient here
   int64_t num_elems = 0;
 };
 
@@ -85,20 +96,27 @@ DecoderLayer::DecoderLayer(const common::ModelConfig& config, int64_t index,
                            std::span<const float> rotary_table)
     : config_(config), rotary_table_(rotary_table), unit_(layer_unit(config, index)) {}
 
-DecoderLayer::Saved DecoderLayer::saved_layout(const BatchShape& shape) const {
-  const int64_t rows = shape.rows();
-  const int64_t heads = config_.num_attention_heads;
+DecoderLayer::Dear DecoderLayer::dear_layout(const BatchShape& shape) const {
+  const int64_t elems = shape.rows() * config_.num_attention_heads;
   Layout layout;
-  Saved saved;
-  saved.rstd1 = layout.take(rows);
-  saved.qkv = layout.take(rows * attention_shape(config_, shape).qkv_row_elems());
-  saved.attention = layout.take(rows * heads * config_.head_dim);
-  saved.log_sum_exp = layout.take(rows * heads);
-  saved.x_mid = layout.take(rows * config_.hidden_size);
-  saved.rstd2 = layout.take(rows);
-  saved.gate_up = layout.take(rows * 2 * config_.intermediate_size);
-  saved.num_elems = layout.num_elems();
-  return saved;
+  Dear dear;
+  dear.attention = layout.take(elems * config_.head_dim);
+  dear.log_sum_exp = layout.take(elems);
+  dear.num_elems = layout.num_elems();
+  return dear;
+}
+
+DecoderLayer::Cheap DecoderLayer::cheap_layout(const BatchShape& shape) const {
+  const int64_t rows = shape.rows();
+  Layout layout;
+  Cheap cheap;
+  cheap.rstd1 = layout.take(rows);
+  cheap.qkv = layout.take(rows * attention_shape(config_, shape).qkv_row_elems());
+  cheap.x_mid = layout.take(rows * config_.hidden_size);
+  cheap.rstd2 = layout.take(rows);
+  cheap.gate_up = layout.take(rows * 2 * config_.intermediate_size);
+  cheap.num_elems = layout.num_elems();
+  return cheap;
 }
 
 DecoderLayer::Scratch DecoderLayer::scratch_layout(const BatchShape& shape) const {
@@ -131,8 +149,8 @@ DecoderLayer::Weights DecoderLayer::weight_offsets() const {
           .down = t[8].begin_elem};
 }
 
-int64_t DecoderLayer::saved_elems(const BatchShape& shape) const {
-  return saved_layout(shape).num_elems;
+SavedElems DecoderLayer::saved_elems(const BatchShape& shape) const {
+  return {.dear = dear_layout(shape).num_elems, .cheap = cheap_layout(shape).num_elems};
 }
 
 int64_t DecoderLayer::scratch_elems(const BatchShape& shape) const {
@@ -141,37 +159,47 @@ int64_t DecoderLayer::scratch_elems(const BatchShape& shape) const {
 
 void DecoderLayer::forward(const BatchShape& shape, const float* params, MicroBatchIo& io,
                            const BlockBuffers& buffers) const {
+  recompute(shape, params, io, buffers, Recompute::kAll);
+  const Cheap cheap = cheap_layout(shape);
+  float* const act = buffers.scratch + scratch_layout(shape).act;
+  swiglu_forward(shape.rows(), config_.intermediate_size, buffers.cheap + cheap.gate_up, act);
+  std::copy_n(buffers.cheap + cheap.x_mid, shape.rows() * config_.hidden_size, buffers.y);
+  linear_forward_add(products(config_, shape).down, act, params + weight_offsets().down, buffers.y);
+}
+
+void DecoderLayer::recompute(const BatchShape& shape, const float* params, const MicroBatchIo& io,
+                             const BlockBuffers& buffers, Recompute what) const {
   assert(shape.seq * config_.head_dim <= static_cast<int64_t>(rotary_table_.size()));
   const int64_t rows = shape.rows();
   const int64_t hidden = config_.hidden_size;
   const float eps = static_cast<float>(config_.rms_norm_eps);
   const Products product = products(config_, shape);
   const Weights weight = weight_offsets();
-  const Saved at = saved_layout(shape);
+  const Dear dear = dear_layout(shape);
+  const Cheap cheap = cheap_layout(shape);
   const Scratch temp = scratch_layout(shape);
-  float* const saved = buffers.saved;
   float* const normed = buffers.scratch + temp.normed;
-  float* const qkv = saved + at.qkv;
-  float* const x_mid = saved + at.x_mid;
-  float* const act = buffers.scratch + temp.act;
+  float* const qkv = buffers.cheap + cheap.qkv;
+  float* const attention = buffers.dear + dear.attention;
+  float* const x_mid = buffers.cheap + cheap.x_mid;
 
-  rms_norm_forward(rows, hidden, eps, buffers.x, params + weight.norm1, normed, saved + at.rstd1);
+  rms_norm_forward(rows, hidden, eps, buffers.x, params + weight.norm1, normed,
+                   buffers.cheap + cheap.rstd1);
   linear_forward(product.qkv, normed, params + weight.qkv, qkv);
   rotary_forward(rotary_shape(config_, shape, io.positions), rotary_table_.data(), qkv);
-  attention_forward(attention_shape(config_, shape, io.positions), qkv, saved + at.attention,
-                    saved + at.log_sum_exp, buffers.scratch + temp.attention_work);
+  if (what == Recompute::kAll) {
+    attention_forward(attention_shape(config_, shape, io.positions), qkv, attention,
+                      buffers.dear + dear.log_sum_exp, buffers.scratch + temp.attention_work);
+  }
   std::copy_n(buffers.x, rows * hidden, x_mid);
-  linear_forward_add(product.attention_out, saved + at.attention, params + weight.attention_out,
-                     x_mid);
+  linear_forward_add(product.attention_out, attention, params + weight.attention_out, x_mid);
 
-  rms_norm_forward(rows, hidden, eps, x_mid, params + weight.norm2, normed, saved + at.rstd2);
-  linear_forward(product.gate_up, normed, params + weight.gate_up, saved + at.gate_up);
-  swiglu_forward(rows, config_.intermediate_size, saved + at.gate_up, act);
-  std::copy_n(x_mid, rows * hidden, buffers.y);
-  linear_forward_add(product.down, act, params + weight.down, buffers.y);
+  rms_norm_forward(rows, hidden, eps, x_mid, params + weight.norm2, normed,
+                   buffers.cheap + cheap.rstd2);
+  linear_forward(product.gate_up, normed, params + weight.gate_up, buffers.cheap + cheap.gate_up);
 }
 
-void DecoderLayer::backward(const BatchShape& shape, const float* params, const MicroBatchIo& io,
+void DecoderLayer::backward(const BatchShape& shape, const float* params, MicroBatchIo& io,
                             const BlockBuffers& buffers, float* gradients) const {
   mlp_half_backward(shape, params, buffers, gradients);
   attention_half_backward(shape, params, io, buffers, gradients);
@@ -184,11 +212,11 @@ void DecoderLayer::mlp_half_backward(const BatchShape& shape, const float* param
   const int64_t hidden = config_.hidden_size;
   const Products product = products(config_, shape);
   const Weights weight = weight_offsets();
-  const Saved at = saved_layout(shape);
+  const Cheap cheap = cheap_layout(shape);
   const Scratch temp = scratch_layout(shape);
-  const float* const x_mid = buffers.saved + at.x_mid;
-  float* const rstd2 = buffers.saved + at.rstd2;
-  float* const gate_up = buffers.saved + at.gate_up;
+  const float* const x_mid = buffers.cheap + cheap.x_mid;
+  float* const rstd2 = buffers.cheap + cheap.rstd2;
+  float* const gate_up = buffers.cheap + cheap.gate_up;
   float* const normed = buffers.scratch + temp.normed;
   float* const d_normed = buffers.scratch + temp.d_normed;
   float* const act = buffers.scratch + temp.act;
@@ -215,10 +243,11 @@ void DecoderLayer::attention_half_backward(const BatchShape& shape, const float*
   const int64_t hidden = config_.hidden_size;
   const Products product = products(config_, shape);
   const Weights weight = weight_offsets();
-  const Saved at = saved_layout(shape);
+  const Dear dear = dear_layout(shape);
+  const Cheap cheap = cheap_layout(shape);
   const Scratch temp = scratch_layout(shape);
-  const float* const attention = buffers.saved + at.attention;
-  float* const rstd1 = buffers.saved + at.rstd1;
+  const float* const attention = buffers.dear + dear.attention;
+  float* const rstd1 = buffers.cheap + cheap.rstd1;
   float* const normed = buffers.scratch + temp.normed;
   float* const d_normed = buffers.scratch + temp.d_normed;
   float* const d_attention = buffers.scratch + temp.d_attention;
@@ -227,8 +256,8 @@ void DecoderLayer::attention_half_backward(const BatchShape& shape, const float*
 
   linear_weight_gradient(product.attention_out, d_mid, attention, gradients + weight.attention_out);
   linear_input_gradient(product.attention_out, d_mid, params + weight.attention_out, d_attention);
-  attention_backward(attention_shape(config_, shape, io.positions), buffers.saved + at.qkv,
-                     attention, buffers.saved + at.log_sum_exp, d_attention, d_qkv,
+  attention_backward(attention_shape(config_, shape, io.positions), buffers.cheap + cheap.qkv,
+                     attention, buffers.dear + dear.log_sum_exp, d_attention, d_qkv,
                      buffers.scratch + temp.attention_work);
   rotary_backward(rotary_shape(config_, shape, io.positions), rotary_table_.data(), d_qkv);
 

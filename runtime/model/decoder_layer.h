@@ -16,19 +16,23 @@ class DecoderLayer final : public Block {
                std::span<const float> rotary_table);
 
   const Unit& unit() const override { return unit_; }
-  int64_t saved_elems(const BatchShape& shape) const override;
+  SavedElems saved_elems(const BatchShape& shape) const override;
   int64_t scratch_elems(const BatchShape& shape) const override;
   void forward(const BatchShape& shape, const float* params, MicroBatchIo& io,
                const BlockBuffers& buffers) const override;
-  void backward(const BatchShape& shape, const float* params, const MicroBatchIo& io,
+  void recompute(const BatchShape& shape, const float* params, const MicroBatchIo& io,
+                 const BlockBuffers& buffers, Recompute what) const override;
+  void backward(const BatchShape& shape, const float* params, MicroBatchIo& io,
                 const BlockBuffers& buffers, float* gradients) const override;
 
  private:
-  struct Saved;
+  struct Dear;
+  struct Cheap;
   struct Scratch;
   struct Weights;
 
-  Saved saved_layout(const BatchShape& shape) const;
+  Dear dear_layout(const BatchShape& shape) const;
+  Cheap cheap_layout(const BatchShape& shape) const;
   Scratch scratch_layout(const BatchShape& shape) const;
   Weights weight_offsets() const;
   void attention_half_backward(const BatchShape& shape, const float* params, const MicroBatchIo& io,

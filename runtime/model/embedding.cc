@@ -25,7 +25,7 @@ void Embedding::forward(const BatchShape& shape, const float* params, MicroBatch
   embedding_forward(shape.rows(), hidden_size_, io.tokens, params, buffers.y);
 }
 
-void Embedding::backward(const BatchShape& shape, const float* /*params*/, const MicroBatchIo& io,
+void Embedding::backward(const BatchShape& shape, const float* /*params*/, MicroBatchIo& io,
                          const BlockBuffers& buffers, float* gradients) const {
   embedding_backward(shape.rows(), hidden_size_, vocab_size_, io.tokens, buffers.dy, gradients);
 }

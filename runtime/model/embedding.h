@@ -11,11 +11,13 @@ class Embedding final : public Block {
   explicit Embedding(const common::ModelConfig& config);
 
   const Unit& unit() const override { return unit_; }
-  int64_t saved_elems(const BatchShape&) const override { return 0; }
+  SavedElems saved_elems(const BatchShape&) const override { return {}; }
   int64_t scratch_elems(const BatchShape&) const override { return 0; }
   void forward(const BatchShape& shape, const float* params, MicroBatchIo& io,
                const BlockBuffers& buffers) const override;
-  void backward(const BatchShape& shape, const float* params, const MicroBatchIo& io,
+  void recompute(const BatchShape&, const float*, const MicroBatchIo&, const BlockBuffers&,
+                 Recompute) const override {}
+  void backward(const BatchShape& shape, const float* params, MicroBatchIo& io,
                 const BlockBuffers& buffers, float* gradients) const override;
 
  private:

@@ -1,7 +1,9 @@
 #include "runtime/model/head.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "runtime/kernels/elementwise.h"
 #include "runtime/model/layout.h"
@@ -10,36 +12,47 @@
 namespace lockstep::runtime {
 namespace {
 
-struct SavedLayout {
-  int64_t rstd = 0;      // [rows]
-  int64_t d_logits = 0;  // [rows, vocab], already times the loss scale
-  int64_t num_elems = 0;
-};
-
-SavedLayout saved_layout(int64_t rows, int64_t vocab) {
-  Layout layout;
-  SavedLayout saved;
-  saved.rstd = layout.take(rows);
-  saved.d_logits = layout.take(rows * vocab);
-  saved.num_elems = layout.num_elems();
-  return saved;
-}
-
 struct ScratchLayout {
   int64_t normed = 0;    // [rows, hidden]
   int64_t d_normed = 0;  // [rows, hidden]
-  int64_t rstd = 0;      // [rows], for logits without a loss
+  int64_t rstd = 0;      // [rows]
+  int64_t logits = 0;    // [rows of a chunk, vocab], then their gradient
   int64_t num_elems = 0;
 };
 
-ScratchLayout scratch_layout(int64_t rows, int64_t hidden) {
+ScratchLayout scratch_layout(int64_t rows, int64_t hidden, int64_t vocab) {
   Layout layout;
   ScratchLayout scratch;
   scratch.normed = layout.take(rows * hidden);
   scratch.d_normed = layout.take(rows * hidden);
   scratch.rstd = layout.take(rows);
+  scratch.logits = layout.take(std::min(rows, loss_chunk_rows(vocab)) * vocab);
   scratch.num_elems = layout.num_elems();
   return scratch;
+}
+
+struct RowRange {
+  int64_t begin = 0;
+  int64_t count = 0;
+};
+
+std::vector<RowRange> loss_chunks(int64_t rows, int64_t vocab) {
+  const int64_t most = loss_chunk_rows(vocab);
+  std::vector<RowRange> chunks;
+  for (int64_t begin = 0; begin < rows; begin += most) {
+    chunks.push_back({begin, std::min(most, rows - begin)});
+  }
+  return chunks;
+}
+
+void require_labels(const BatchShape& shape, const int32_t* labels, int64_t vocab) {
+  for (int64_t row = 0; row < shape.rows(); ++row) {
+    if (labels[row] >= vocab) {
+      throw std::out_of_range("label " + std::to_string(labels[row]) + " at position " +
+                              std::to_string(row) + " of a micro-batch: the vocabulary has " +
+                              std::to_string(vocab) + " entries");
+    }
+  }
 }
 
 }  // namespace
@@ -50,54 +63,61 @@ Head::Head(const common::ModelConfig& config)
       eps_(static_cast<float>(config.rms_norm_eps)),
       unit_(head_unit(config)) {}
 
-int64_t Head::saved_elems(const BatchShape& shape) const {
-  return saved_layout(shape.rows(), vocab_size_).num_elems;
-}
-
 int64_t Head::scratch_elems(const BatchShape& shape) const {
-  return scratch_layout(shape.rows(), hidden_size_).num_elems;
+  return scratch_layout(shape.rows(), hidden_size_, vocab_size_).num_elems;
 }
 
 void Head::forward(const BatchShape& shape, const float* params, MicroBatchIo& io,
                    const BlockBuffers& buffers) const {
+  require_labels(shape, io.labels, vocab_size_);
   const int64_t rows = shape.rows();
-  for (int64_t row = 0; row < rows; ++row) {
-    if (io.labels[row] >= vocab_size_) {
-      throw std::out_of_range("label " + std::to_string(io.labels[row]) + " at position " +
-                              std::to_string(row) + " of a micro-batch: the vocabulary has " +
-                              std::to_string(vocab_size_) + " entries");
-    }
+  const ScratchLayout temp = scratch_layout(rows, hidden_size_, vocab_size_);
+  float* const normed = buffers.scratch + temp.normed;
+  float* const logits = buffers.scratch + temp.logits;
+  rms_norm_forward(rows, hidden_size_, eps_, buffers.x, params, normed,
+                   buffers.scratch + temp.rstd);
+  io.loss_sum = 0;
+  for (const RowRange& chunk : loss_chunks(rows, vocab_size_)) {
+    linear_forward({chunk.count, hidden_size_, vocab_size_}, normed + chunk.begin * hidden_size_,
+                   params + hidden_size_, logits);
+    io.loss_sum +=
+        cross_entropy(chunk.count, vocab_size_, io.labels + chunk.begin, io.loss_scale, logits);
   }
-  const SavedLayout at = saved_layout(rows, vocab_size_);
-  float* const normed = buffers.scratch + scratch_layout(rows, hidden_size_).normed;
-  float* const logits_to_gradient = buffers.saved + at.d_logits;
-  rms_norm_forward(rows, hidden_size_, eps_, buffers.x, params, normed, buffers.saved + at.rstd);
-  linear_forward({rows, hidden_size_, vocab_size_}, normed, params + hidden_size_,
-                 logits_to_gradient);
-  io.loss_sum = cross_entropy(rows, vocab_size_, io.labels, io.loss_scale, logits_to_gradient);
 }
 
-void Head::backward(const BatchShape& shape, const float* params, const MicroBatchIo& /*io*/,
+// See Note [Logits by chunks of rows].
+void Head::backward(const BatchShape& shape, const float* params, MicroBatchIo& io,
                     const BlockBuffers& buffers, float* gradients) const {
+  require_labels(shape, io.labels, vocab_size_);
   const int64_t rows = shape.rows();
-  const LinearShape product = {rows, hidden_size_, vocab_size_};
-  const SavedLayout at = saved_layout(rows, vocab_size_);
-  const ScratchLayout temp = scratch_layout(rows, hidden_size_);
-  float* const rstd = buffers.saved + at.rstd;
-  const float* const d_logits = buffers.saved + at.d_logits;
+  const ScratchLayout temp = scratch_layout(rows, hidden_size_, vocab_size_);
+  float* const rstd = buffers.scratch + temp.rstd;
   float* const normed = buffers.scratch + temp.normed;
   float* const d_normed = buffers.scratch + temp.d_normed;
+  float* const logits = buffers.scratch + temp.logits;
+  const float* const weight = params + hidden_size_;
+  float* const d_weight = gradients + hidden_size_;
 
   rms_norm_forward(rows, hidden_size_, eps_, buffers.x, params, normed, rstd);
-  linear_weight_gradient(product, d_logits, normed, gradients + hidden_size_);
-  linear_input_gradient(product, d_logits, params + hidden_size_, d_normed);
+  io.loss_sum = 0;
+  for (const RowRange& chunk : loss_chunks(rows, vocab_size_)) {
+    const LinearShape product = {chunk.count, hidden_size_, vocab_size_};
+    const float* const x = normed + chunk.begin * hidden_size_;
+    linear_forward(product, x, weight, logits);
+    io.loss_sum +=
+        cross_entropy(chunk.count, vocab_size_, io.labels + chunk.begin, io.loss_scale, logits);
+    const float* const d_logits = logits;
+    if (chunk.begin == 0) linear_weight_gradient(product, d_logits, x, d_weight);
+    if (chunk.begin != 0) linear_weight_gradient_add(product, d_logits, x, d_weight);
+    linear_input_gradient(product, d_logits, weight, d_normed + chunk.begin * hidden_size_);
+  }
   rms_norm_backward(rows, hidden_size_, buffers.x, params, rstd, d_normed, nullptr, buffers.dx,
                     gradients);
 }
 
 void Head::logits(int64_t rows, const float* params, const float* x, float* scratch,
                   float* out) const {
-  const ScratchLayout temp = scratch_layout(rows, hidden_size_);
+  const ScratchLayout temp = scratch_layout(rows, hidden_size_, vocab_size_);
   float* const normed = scratch + temp.normed;
   rms_norm_forward(rows, hidden_size_, eps_, x, params, normed, scratch + temp.rstd);
   linear_forward({rows, hidden_size_, vocab_size_}, normed, params + hidden_size_, out);

@@ -1,23 +1,42 @@
 // The last block: final norm, lm_head and the sum of the cross-entropy.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+
 #include "runtime/common/train_config.h"
 #include "runtime/model/block.h"
 
 namespace lockstep::runtime {
 
-// Forward already knows the scale of the loss, so it keeps the gradient of the logits in place of
-// the logits: [rows, vocab] is stored once.
+// Note [Logits by chunks of rows]
+// [rows, vocab] is never stored: logits of kLossChunkElems elements at a time become their gradient
+// in place and are used up before the next chunk. So backward computes the loss and needs no
+// forward before it; forward is for a loss without gradients. The gradient of lm_head is summed
+// over the chunks in row order, hence the size of a chunk is part of the arithmetic: a function of
+// the vocabulary alone, never tuned at run time. A micro-batch that fits in one chunk has the bits
+// of a loss over all its rows.
+inline constexpr int64_t kLossChunkElems = int64_t{4} << 20;
+// Products over fewer rows would wait for lm_head to come from memory.
+inline constexpr int64_t kMinLossChunkRows = 256;
+
+// Rows of a chunk for that vocabulary.
+inline int64_t loss_chunk_rows(int64_t vocab_size) {
+  return std::max(kMinLossChunkRows, kLossChunkElems / vocab_size);
+}
+
 class Head final : public Block {
  public:
   explicit Head(const common::ModelConfig& config);
 
   const Unit& unit() const override { return unit_; }
-  int64_t saved_elems(const BatchShape& shape) const override;
+  SavedElems saved_elems(const BatchShape&) const override { return {}; }
   int64_t scratch_elems(const BatchShape& shape) const override;
   void forward(const BatchShape& shape, const float* params, MicroBatchIo& io,
                const BlockBuffers& buffers) const override;
-  void backward(const BatchShape& shape, const float* params, const MicroBatchIo& io,
+  void recompute(const BatchShape&, const float*, const MicroBatchIo&, const BlockBuffers&,
+                 Recompute) const override {}
+  void backward(const BatchShape& shape, const float* params, MicroBatchIo& io,
                 const BlockBuffers& buffers, float* gradients) const override;
 
   // Logits without a loss.

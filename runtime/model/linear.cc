@@ -11,6 +11,13 @@ void product_with_transposed_weight(const LinearShape& shape, const float* x, co
        {.data = weight, .leading = shape.in, .transpose = Transpose::kYes}, beta, y, shape.out);
 }
 
+void product_of_rows(const LinearShape& shape, const float* dy, const float* x, float beta,
+                     float* d_weight) {
+  gemm({.m = shape.out, .n = shape.in, .k = shape.rows},
+       {.data = dy, .leading = shape.out, .transpose = Transpose::kYes},
+       {.data = x, .leading = shape.in}, beta, d_weight, shape.in);
+}
+
 }  // namespace
 
 void linear_forward(const LinearShape& shape, const float* x, const float* weight, float* y) {
@@ -29,9 +36,12 @@ void linear_input_gradient(const LinearShape& shape, const float* dy, const floa
 
 void linear_weight_gradient(const LinearShape& shape, const float* dy, const float* x,
                             float* d_weight) {
-  gemm({.m = shape.out, .n = shape.in, .k = shape.rows},
-       {.data = dy, .leading = shape.out, .transpose = Transpose::kYes},
-       {.data = x, .leading = shape.in}, 0.0f, d_weight, shape.in);
+  product_of_rows(shape, dy, x, 0.0f, d_weight);
+}
+
+void linear_weight_gradient_add(const LinearShape& shape, const float* dy, const float* x,
+                                float* d_weight) {
+  product_of_rows(shape, dy, x, 1.0f, d_weight);
 }
 
 }  // namespace lockstep::runtime

@@ -28,4 +28,8 @@ void linear_input_gradient(const LinearShape& shape, const float* dy, const floa
 void linear_weight_gradient(const LinearShape& shape, const float* dy, const float* x,
                             float* d_weight);
 
+// dW += dy^T x; arguments as in linear_weight_gradient().
+void linear_weight_gradient_add(const LinearShape& shape, const float* dy, const float* x,
+                                float* d_weight);
+
 }  // namespace lockstep::runtime

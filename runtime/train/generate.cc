@@ -81,7 +81,8 @@ std::string generate(const GenerateOptions& options) {
   if (starts_empty) tokens.push_back(0);  // what stands between two files of a corpus
   const auto total = static_cast<int64_t>(tokens.size()) + options.num_tokens;
   const int64_t window = std::min(config.max_position_embeddings, total);
-  Decoder decoder(config, {.batch = 1, .seq = window});
+  // No backward follows, so that no layer has to keep anything.
+  Decoder decoder(config, {.batch = 1, .seq = window}, common::ActivationCheckpointing::kBlock);
   std::mt19937_64 random(options.seed);
   for (int64_t i = 0; i < options.num_tokens; ++i) {
     const auto seen = std::min(static_cast<std::size_t>(window), tokens.size());

@@ -174,7 +174,8 @@ void build_model(RankState& s) {
   const common::TrainConfig& config = s.config();
   s.units = model_units(config.model);
   s.decoder = std::make_unique<Decoder>(
-      config.model, BatchShape{config.batch.micro_batch_size, config.data.sequence_length});
+      config.model, BatchShape{config.batch.micro_batch_size, config.data.sequence_length},
+      config.activation_checkpointing);
   const common::Strategy strategy = agree_on_strategy(s);
   std::vector<int64_t> unit_elems;
   for (const Unit& unit : s.units) unit_elems.push_back(unit.num_elems);

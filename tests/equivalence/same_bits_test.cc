@@ -82,6 +82,17 @@ TEST_F(SameBitsTest, OnAnyRankCountStrategyAndBackend) {
   }
 }
 
+TEST_F(SameBitsTest, WithActivationCheckpointing) {
+  train({.ranks = 1}, "reference");
+  for (const std::string mode : {"block", "selective"}) {
+    for (const std::string strategy : {"ddp", "zero3"}) {
+      const std::string name = mode + "-" + strategy;
+      train({.ranks = 3, .strategy = strategy, .activation_checkpointing = mode}, name);
+      expect_same(name, "reference");
+    }
+  }
+}
+
 TEST_F(SameBitsTest, AfterKillingARankInMidRun) {
   const TinyJob job{.ranks = 3, .strategy = "zero3", .steps = 80};
   train({.ranks = 1, .steps = 80}, "reference");

@@ -20,6 +20,7 @@ nlohmann::json to_json(const TinyJob& job) {
             {"steps", job.steps},
             {"optimizer", {{"lr", job.lr}}},
             {"parallelism", {{"strategy", job.strategy}}},
+            {"activationCheckpointing", job.activation_checkpointing},
             {"checkpoint", {{"everySteps", job.checkpoint_every}, {"keep", 2}}},
             {"logging", {{"everySteps", 1}}},
             {"communication", {{"backend", job.backend}, {"timeoutSeconds", 120}}}}}};

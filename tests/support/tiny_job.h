@@ -21,6 +21,7 @@ struct TinyJob {
   int64_t steps = 12;
   int64_t checkpoint_every = 4;
   double lr = 3e-3;
+  std::string activation_checkpointing = "none";
 };
 nlohmann::json to_json(const TinyJob& job);
 

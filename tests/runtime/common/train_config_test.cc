@@ -220,7 +220,6 @@ TEST(TrainConfigTest, WhatIsKnownButNotHonouredIsRefusedAsNotSupported) {
       {"/lora", {{"rank", 16}}},
       {"/offload", {{"optimizer", "cpu"}}},
       {"/evaluation", {{"everySteps", 10}}},
-      {"/activationCheckpointing", "block"},
       {"/epochs", 3},
       {"/precision", "bf16"},
       {"/task", "sft"},

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/model/head.h"
 #include "tests/runtime/model/test_models.h"
 
 namespace lockstep::runtime {
@@ -78,6 +79,83 @@ TEST(DecoderTest, APackedSequenceHasTheLossAndGradientOfItsDocumentsAlone) {
       largest = std::max(largest, std::abs(gradients[unit][i]));
     }
     EXPECT_LT(error, 2e-5 * largest) << "unit " << unit;
+  }
+}
+
+TEST(DecoderTest, ActivationCheckpointingKeepsLessAndGivesTheSameBits) {
+  using common::ActivationCheckpointing;
+  for (const TestModel& model :
+       {odd_model(), packed_model(), wide_head_model(), single_token_model()}) {
+    const UnitBuffers params = random_params(model.config, 7);
+    const std::vector<int32_t> tokens =
+        random_tokens(model.shape.rows(), model.config.vocab_size, 1);
+    const std::vector<int32_t> positions = positions_of(model);
+    const MicroBatchIo io = {.tokens = tokens.data(),
+                             .labels = tokens.data(),
+                             .positions = positions.data(),
+                             .loss_scale = 0.01f};
+    Decoder keeping_all(model.config, model.shape);
+    const PassResult reference = run_pass(keeping_all, params, io);
+    int64_t more_bytes = keeping_all.buffer_bytes();
+    for (const auto mode : {ActivationCheckpointing::kSelective, ActivationCheckpointing::kBlock}) {
+      Decoder decoder(model.config, model.shape, mode);
+      // With one layer there is nobody to share with.
+      if (model.config.num_hidden_layers > 1) {
+        EXPECT_LT(decoder.buffer_bytes(), more_bytes);
+      }
+      more_bytes = decoder.buffer_bytes();
+      for (int repeat = 0; repeat < 2; ++repeat) {
+        const PassResult pass = run_pass(decoder, params, io);
+        EXPECT_EQ(pass.loss_sum, reference.loss_sum) << model.name;
+        for (size_t i = 0; i < params.size(); ++i) {
+          EXPECT_TRUE(same_bits(pass.gradients[i], reference.gradients[i])) << model.name << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(DecoderTest, BlockCheckpointingKeepsOnlyInputsPerLayer) {
+  TestModel model = odd_model();
+  const auto bytes_of = [&model](int64_t layers) {
+    model.config.num_hidden_layers = layers;
+    return Decoder(model.config, model.shape, common::ActivationCheckpointing::kBlock)
+        .buffer_bytes();
+  };
+  const int64_t input_bytes = 4 * model.shape.rows() * model.config.hidden_size;
+  EXPECT_EQ(bytes_of(9) - bytes_of(3), 6 * input_bytes);
+}
+
+TEST(DecoderTest, TheHeadHoldsOneChunkOfLogitsHoweverManyRows) {
+  const TestModel model = large_vocabulary_model();
+  const Head head(model.config);
+  const int64_t rows = model.shape.rows();
+  const int64_t chunk_elems = kMinLossChunkRows * model.config.vocab_size;
+  EXPECT_EQ(loss_chunk_rows(model.config.vocab_size), kMinLossChunkRows);
+  EXPECT_LT(head.scratch_elems(model.shape), rows * model.config.vocab_size);
+  EXPECT_LT(head.scratch_elems({.batch = 100, .seq = model.shape.seq}) - chunk_elems,
+            100 * model.shape.seq * 3 * model.config.hidden_size);
+}
+
+TEST(DecoderTest, TheLastBlocksBackwardComputesTheLossWithoutAForward) {
+  for (const TestModel& model : {odd_model(), large_vocabulary_model()}) {
+    const UnitBuffers params = random_params(model.config, 7);
+    const std::vector<int32_t> tokens =
+        random_tokens(model.shape.rows(), model.config.vocab_size, 1);
+    const MicroBatchIo io = {.tokens = tokens.data(), .labels = tokens.data(), .loss_scale = 0.01f};
+    Decoder decoder(model.config, model.shape);
+    const PassResult with_forward = run_pass(decoder, params, io);
+
+    Decoder other(model.config, model.shape);
+    MicroBatchIo without_forward = io;
+    const int64_t last = other.num_blocks() - 1;
+    for (int64_t block = 0; block < last; ++block) {
+      other.forward_block(block, params[static_cast<size_t>(block)].data(), without_forward);
+    }
+    std::vector<float> gradients(params.back().size());
+    other.backward_block(last, params.back().data(), without_forward, gradients.data());
+    EXPECT_EQ(without_forward.loss_sum, with_forward.loss_sum);
+    EXPECT_TRUE(same_bits(gradients, with_forward.gradients.back()));
   }
 }
 

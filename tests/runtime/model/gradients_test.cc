@@ -82,14 +82,16 @@ class GradientsTest : public testing::TestWithParam<TestModel> {
     BlockRun out = {.y = std::vector<float>(hidden_elems, nan),
                     .dx = dy.empty() ? std::vector<float>(hidden_elems, nan) : dy,
                     .gradients = std::vector<float>(params.size(), nan)};
-    std::vector<float> saved(static_cast<size_t>(block.saved_elems(shape_)), nan);
+    std::vector<float> dear(static_cast<size_t>(block.saved_elems(shape_).dear), nan);
+    std::vector<float> cheap(static_cast<size_t>(block.saved_elems(shape_).cheap), nan);
     std::vector<float> scratch(static_cast<size_t>(block.scratch_elems(shape_)), nan);
     MicroBatchIo in_out = io();
     const BlockBuffers buffers = {.x = x.data(),
                                   .y = out.y.data(),
                                   .dy = out.dx.data(),
                                   .dx = out.dx.data(),
-                                  .saved = saved.data(),
+                                  .dear = dear.data(),
+                                  .cheap = cheap.data(),
                                   .scratch = scratch.data()};
     block.forward(shape_, params.data(), in_out, buffers);
     std::fill(scratch.begin(), scratch.end(), nan);
@@ -183,7 +185,7 @@ TEST_P(GradientsTest, WholeModelMatchesAutograd) {
 
 INSTANTIATE_TEST_SUITE_P(Models, GradientsTest,
                          testing::Values(odd_model(), packed_model(), wide_head_model(),
-                                         single_token_model()),
+                                         single_token_model(), large_vocabulary_model()),
                          [](const auto& model) { return model.param.name; });
 
 }  // namespace

@@ -90,6 +90,21 @@ inline TestModel single_token_model() {
           .shape = {.batch = 5, .seq = 1}};
 }
 
+// More rows than a chunk of logits has, and no multiple of it.
+inline TestModel large_vocabulary_model() {
+  return {.name = "large_vocabulary",
+          .config = {.model_type = "llama",
+                     .vocab_size = 20011,
+                     .hidden_size = 24,
+                     .intermediate_size = 33,
+                     .num_hidden_layers = 1,
+                     .num_attention_heads = 2,
+                     .num_key_value_heads = 1,
+                     .head_dim = 12,
+                     .max_position_embeddings = 200},
+          .shape = {.batch = 3, .seq = 100}};
+}
+
 inline std::vector<float> random_floats(int64_t count, uint32_t seed, float deviation,
                                         float mean = 0) {
   std::mt19937 generator(seed);

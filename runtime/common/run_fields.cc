@@ -4,7 +4,7 @@
 namespace lockstep::common {
 
 Field checkpoint_section() {
-  Field field = object(
+  return object(
       "checkpoint", "Saving and resuming.",
       {
           defaulted(
@@ -12,13 +12,14 @@ Field checkpoint_section() {
                       "Steps between checkpoints; 0 = only when asked to stop and at the end."),
               500),
           defaulted(integer("keep", 1, 1000, "Checkpoints to keep."), 2),
+          boolean("async", true,
+                  "true: write checkpoints behind training, from a copy in memory; false: training "
+                  "waits."),
           choice("resume", {"auto", "never"}, {}, "auto: go on from the newest checkpoint."),
           defaulted(
               integer("gracePeriodSeconds", 1, kMaxSeconds, "Time to save when asked to stop."),
               120),
       });
-  field.planned = {"async"};
-  return field;
 }
 
 Field communication_section() {

@@ -147,6 +147,7 @@ TrainConfig decode_train(const json& train) {
       .checkpoint = {.every_steps = checkpoint.at("everySteps").get<int64_t>(),
                      .keep = checkpoint.at("keep").get<int64_t>(),
                      .resume = checkpoint.at("resume") == "auto",
+                     .async = checkpoint.at("async").get<bool>(),
                      .grace_period_seconds = checkpoint.at("gracePeriodSeconds").get<int64_t>()},
       .export_at_end = full.at("export").at("atEnd").get<bool>(),
       .log_every_steps = full.at("logging").at("everySteps").get<int64_t>(),

@@ -78,6 +78,7 @@ struct CheckpointConfig {
   int64_t every_steps = 500;  // 0 = only at SIGTERM and at the end
   int64_t keep = 2;
   bool resume = true;  // resume: auto | never
+  bool async = true;   // written behind training
   int64_t grace_period_seconds = 120;
 };
 

@@ -62,11 +62,6 @@ Result<void> MetricsFile::append(const LoggedStep& logged) {
   return {};
 }
 
-Result<void> MetricsFile::sync() {
-  if (fsync(descriptor_) != 0) return system_error("sync", path_, errno);
-  return {};
-}
-
 std::vector<LossPoint> read_losses(const std::string& output) {
   std::vector<LossPoint> points;
   std::ifstream file(output + "/" + kMetricsFileName);

@@ -21,7 +21,8 @@ struct LoggedStep {
 // One line without its end. Loss and the like carry all digits.
 std::string encode_metrics_line(const LoggedStep& logged);
 
-// Appends lines. Whoever constructs it has cut the file back to the step that training starts at.
+// Appends lines; CheckpointSaver syncs them. Whoever constructs it has cut the file back to the
+// step that training starts at.
 class MetricsFile {
  public:
   static common::Result<MetricsFile> open(const std::string& output);
@@ -30,9 +31,6 @@ class MetricsFile {
   MetricsFile& operator=(MetricsFile&& other) noexcept;
 
   common::Result<void> append(const LoggedStep& logged);
-  // Returns when all lines are on stable storage. Call it before a checkpoint of these steps is
-  // published: a resume needs the lines up to it.
-  common::Result<void> sync();
 
  private:
   MetricsFile(std::string path, int descriptor);

@@ -16,6 +16,7 @@
 #include "runtime/optim/adamw_optimizer.h"
 #include "runtime/parallel/global_norm.h"
 #include "runtime/parallel/parallelism.h"
+#include "runtime/train/checkpoint_saver.h"
 
 namespace lockstep::runtime {
 
@@ -33,6 +34,7 @@ struct RankState {
   std::unique_ptr<Parallelism> parallelism;
   std::optional<AdamWOptimizer> optimizer;
   std::optional<GlobalNorm> global_norm;
+  std::unique_ptr<CheckpointSaver> saver;
   std::vector<int32_t> tokens;  // [micro batch, sequence] of the micro-batch in flight
   std::vector<int32_t> labels;
   int64_t step = 0;  // finished steps

@@ -1,19 +1,18 @@
 #include "runtime/train/saving.h"
 
-#include <utility>
+#include <string>
+#include <vector>
 
-#include "runtime/checkpoint/writer.h"
-#include "runtime/train/exchange.h"
+#include "runtime/train/metrics_file.h"
 
 namespace lockstep::runtime {
 namespace {
 
-using common::ExitCode;
-using common::Result;
-
 std::vector<UnitSlice> slices_of(const RankState& s) {
   std::vector<UnitSlice> slices;
-  for (const ParamShard& shard : s.parallelism->owned()) {
+  const std::span<const ParamShard> owned = s.parallelism->owned();
+  slices.reserve(owned.size());
+  for (const ParamShard& shard : owned) {
     slices.push_back({.unit = shard.unit,
                       .begin_elem = shard.begin_elem,
                       .weights = shard.weights,
@@ -23,49 +22,40 @@ std::vector<UnitSlice> slices_of(const RankState& s) {
   return slices;
 }
 
-Result<Manifest> make_manifest(const RankState& s, const std::vector<std::string>& piece_texts) {
-  Manifest manifest{.step = s.step,
-                    .attempt = s.env.attempt,
+Manifest manifest_of(const RankState& s) {
+  Manifest manifest{.attempt = s.env.attempt,
                     .ranks = s.env.world_size,
                     .strategy = s.strategy,
                     .seed = s.config().seed,
                     .global_batch_size = s.config().batch.global_batch_size,
-                    .samples_consumed = s.step * s.config().batch.global_batch_size,
                     .train_json = s.job.train_json,
                     .corpus_fingerprint = s.samples->corpus().fingerprint()};
+  manifest.units.reserve(s.units.size());
   for (const Unit& unit : s.units) manifest.units.push_back({unit.name, unit.num_elems});
-  for (const std::string& text : piece_texts) {
-    ASSIGN_OR_RETURN(const std::vector<Piece> pieces, decode_pieces(text));
-    manifest.pieces.insert(manifest.pieces.end(), pieces.begin(), pieces.end());
-  }
   return manifest;
-}
-
-Result<void> publish_all(const RankState& s, Disk& disk,
-                         const std::vector<std::string>& piece_texts) {
-  ASSIGN_OR_RETURN(const Manifest manifest, make_manifest(s, piece_texts));
-  ASSIGN_OR_RETURN(const Published published,
-                   publish(disk, s.env.output, manifest, s.config().checkpoint.keep));
-  for (const std::string& warning : published.warnings) {
-    s.log.warning("checkpoint clean-up failed", {{"step", s.step}, {"message", warning}});
-  }
-  return {};
 }
 
 }  // namespace
 
-void save_checkpoint(RankState& s, Disk& disk) {
-  const ShardTarget target{
-      .output = s.env.output, .attempt = s.env.attempt, .step = s.step, .rank = s.env.rank};
-  const std::vector<Piece> pieces =
-      agree_on(*s.collective, write_shards(disk, target, slices_of(s)), ExitCode::kOutputUnwritable,
-               "writing checkpoint shards");
-  const std::vector<std::string> piece_texts =
-      gather_texts(*s.collective, encode_pieces(pieces), "checkpoint pieces");
-  Result<void> published;
-  if (s.is_rank0()) published = publish_all(s, disk, piece_texts);
-  agree_on(*s.collective, std::move(published), ExitCode::kOutputUnwritable,
-           "publishing the checkpoint");
+void make_saver(RankState& s, Disk& disk, StatusBoard& board) {
+  SaverOptions options{.output = s.env.output,
+                       .async = s.config().checkpoint.async,
+                       .keep = s.config().checkpoint.keep,
+                       .manifest = manifest_of(s)};
+  // A resume needs the lines up to its step.
+  if (s.is_rank0()) options.synced_before = s.env.output + "/" + kMetricsFileName;
+  s.saver = std::make_unique<CheckpointSaver>(std::move(options), slices_of(s), *s.collective, disk,
+                                              s.log, board);
+  board.set_snapshot_bytes(s.saver->snapshot_bytes());
+}
+
+bool save_is_due(const RankState& s) {
+  const int64_t every_steps = s.config().checkpoint.every_steps;
+  return s.step == s.config().steps || (every_steps > 0 && s.step % every_steps == 0);
+}
+
+void begin_save(RankState& s) {
+  s.saver->begin(s.step, s.step * s.config().batch.global_batch_size, slices_of(s));
 }
 
 }  // namespace lockstep::runtime

@@ -1,14 +1,20 @@
-// Saves the state of all ranks as one checkpoint.
+// What a rank saves of its state, and when.
 #pragma once
 
 #include "runtime/checkpoint/disk.h"
 #include "runtime/train/rank_state.h"
+#include "runtime/train/status_board.h"
 
 namespace lockstep::runtime {
 
-// Writes OUTPUT/checkpoints/step-N of step s.step. Every rank must call it; blocks until it is
-// published on stable storage. On an error the earlier checkpoints are as
-// they were: throws RunError(kOutputUnwritable) on the rank that failed, PeerLostError on others.
-void save_checkpoint(RankState& s, Disk& disk);
+// Makes s.saver, which takes the memory of its snapshot, for a complete `s`. `disk` and `board`
+// must outlive it.
+void make_saver(RankState& s, Disk& disk, StatusBoard& board);
+
+// True if a checkpoint is due after step s.step, unasked: every N steps and at the end.
+bool save_is_due(const RankState& s);
+
+// Begins the checkpoint of step s.step; throws as CheckpointSaver::begin().
+void begin_save(RankState& s);
 
 }  // namespace lockstep::runtime

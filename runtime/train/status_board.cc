@@ -88,13 +88,33 @@ void StatusBoard::step_done(const StepStats& stats) {
   step_seconds_.Observe(stats.step_seconds);
 }
 
+void StatusBoard::set_snapshot_bytes(int64_t bytes) {
+  gauge("lockstep_checkpoint_snapshot_bytes",
+        "Memory of the copy that checkpoints are written from.")
+      .Set(static_cast<double>(bytes));
+}
+
+void StatusBoard::training_stood_still(const StandStill& stand_still) {
+  const std::map<std::string, std::string> labels = {{"rank", rank_label_}};
+  metrics_
+      .counter({"lockstep_checkpoint_stall_seconds_total",
+                "Time that training stood still to begin a checkpoint.", labels})
+      .Increment(stand_still.seconds);
+  metrics_
+      .counter({"lockstep_checkpoint_waits_total",
+                "Checkpoints that had to wait until the one before was published.", labels})
+      .Increment(stand_still.for_the_save_before ? 1 : 0);
+}
+
 void StatusBoard::checkpoint_done(int64_t step, double seconds) {
   const std::lock_guard lock(mutex_);
   progress_.last_checkpoint_step = step;
   last_change_ = Clock::now();
   gauge("lockstep_checkpoint_step", "Step of the newest checkpoint.")
       .Set(static_cast<double>(step));
-  gauge("lockstep_checkpoint_seconds", "Time that the newest checkpoint took.").Set(seconds);
+  gauge("lockstep_checkpoint_seconds",
+        "Time from the begin of the newest checkpoint until it was known to be published.")
+      .Set(seconds);
 }
 
 common::JobProgress StatusBoard::progress() const {

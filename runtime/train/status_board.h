@@ -13,6 +13,15 @@
 
 namespace lockstep::runtime {
 
+// How far a rank is with the phase of a save: Note [Saving behind training].
+enum class SaveProgress { kNone, kBusy, kDone, kFailed };
+
+// Time that a save took from training.
+struct StandStill {
+  double seconds = 0;
+  bool for_the_save_before = false;  // which was not yet published
+};
+
 // One finished step, as all ranks know it.
 struct StepStats {
   int64_t step = 0;  // counted from 1
@@ -23,6 +32,7 @@ struct StepStats {
   double step_seconds = 0;           // wall time on this rank
   std::vector<double> busy_seconds;  // by rank: wall time until it waited for the others
   bool stop = false;                 // a rank was asked to stop
+  std::vector<SaveProgress> saves;   // by rank: of the checkpoint under way
 };
 
 // "2.3146999999999998": all digits of a double, so that texts are equal if and only if values are.
@@ -36,6 +46,8 @@ class StatusBoard {
   void set_phase(const std::string& phase);  // as in common::JobProgress
   void set_plan(const std::string& strategy, int64_t step, int64_t total_steps);
   void step_done(const StepStats& stats);
+  void set_snapshot_bytes(int64_t bytes);
+  void training_stood_still(const StandStill& stand_still);
   void checkpoint_done(int64_t step, double seconds);
 
   common::JobProgress progress() const;

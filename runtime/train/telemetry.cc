@@ -33,9 +33,4 @@ void Telemetry::step_done(const StepStats& stats) {
   steps_since_line_ = 0;
 }
 
-common::Result<void> Telemetry::sync() {
-  if (!file_) return {};
-  return file_->sync();
-}
-
 }  // namespace lockstep::runtime

@@ -24,8 +24,6 @@ class Telemetry {
   // Logged are step 1, every log_every_steps-th and the last, whatever step a restart begins at.
   // Throws RunError(kOutputUnwritable) if metrics.jsonl cannot be written.
   void step_done(const StepStats& stats);
-  // Puts the lines so far on stable storage; fine on ranks without the file.
-  common::Result<void> sync();
 
  private:
   const TelemetryOptions options_;

@@ -48,9 +48,10 @@ double mean_loss(const std::vector<double>& micro_losses, int64_t num_tokens) {
 }
 
 // The rank that computed a bad micro-batch is the cause; the others only lost a peer.
-void require_finite_losses(const RankState& s, const StepControl& control) {
+void require_finite_losses(RankState& s, const StepControl& control) {
   for (std::size_t index = 0; index < control.micro_losses.size(); ++index) {
     if (std::isfinite(control.micro_losses[index])) continue;
+    s.saver->finish();  // all ranks know that they will end here: they can still save together
     const auto& mine = s.parallelism->micro_batches();
     const std::string what = "the loss of micro-batch " + std::to_string(index) + " at step " +
                              std::to_string(s.step + 1) + " is not finite";
@@ -62,8 +63,9 @@ void require_finite_losses(const RankState& s, const StepControl& control) {
   }
 }
 
-void require_finite_gradient(const RankState& s, const GradientNorm& norm) {
+void require_finite_gradient(RankState& s, const GradientNorm& norm) {
   if (norm.finite) return;
+  s.saver->finish();
   throw RunError({ExitCode::kNonFinite,
                   "the gradient norm at step " + std::to_string(s.step + 1) +
                       " is not finite, though all losses are",
@@ -72,17 +74,19 @@ void require_finite_gradient(const RankState& s, const GradientNorm& norm) {
 
 }  // namespace
 
-StepControl exchange_control(Collective& collective, std::span<const int64_t> micro_batches,
-                             std::span<const double> losses, double busy_seconds,
-                             bool stop_wished) {
-  // Per rank: wish, busy seconds, then (index, loss) of each micro-batch. Indices are exact in a
-  // double.
-  const std::size_t rank_elems = 2 + 2 * micro_batches.size();
+StepControl exchange_control(Collective& collective, const OwnControl& own) {
+  // Per rank: wish, busy seconds, save, then (index, loss) of each micro-batch. Indices are exact
+  // in a double.
+  constexpr std::size_t kHeadElems = 3;
+  const std::size_t num_micro = own.micro_batches.size();
+  const std::size_t rank_elems = kHeadElems + 2 * num_micro;
   const auto world_size = static_cast<std::size_t>(collective.world_size());
-  std::vector<double> mine = {stop_wished ? 1.0 : 0.0, busy_seconds};
-  for (std::size_t i = 0; i < micro_batches.size(); ++i) {
-    mine.push_back(static_cast<double>(micro_batches[i]));
-    mine.push_back(losses[i]);
+  std::vector<double> mine = {own.stop_wished ? 1.0 : 0.0, own.busy_seconds,
+                              static_cast<double>(own.save)};
+  mine.reserve(rank_elems);
+  for (std::size_t i = 0; i < num_micro; ++i) {
+    mine.push_back(static_cast<double>(own.micro_batches[i]));
+    mine.push_back(own.losses[i]);
   }
   std::vector<double> all(rank_elems * world_size);
   collective
@@ -91,13 +95,15 @@ StepControl exchange_control(Collective& collective, std::span<const int64_t> mi
       ->wait();
 
   StepControl control;
-  control.micro_losses.resize(world_size * micro_batches.size());
+  control.micro_losses.resize(world_size * num_micro);
   for (std::size_t rank = 0; rank < world_size; ++rank) {
     const double* const record = all.data() + rank * rank_elems;
     control.stop = control.stop || record[0] != 0;
     control.busy_seconds.push_back(record[1]);
-    for (std::size_t i = 0; i < micro_batches.size(); ++i) {
-      control.micro_losses.at(static_cast<std::size_t>(record[2 + 2 * i])) = record[3 + 2 * i];
+    control.saves.push_back(static_cast<SaveProgress>(static_cast<int>(record[2])));
+    for (std::size_t i = 0; i < num_micro; ++i) {
+      const double* const micro = record + kHeadElems + 2 * i;
+      control.micro_losses.at(static_cast<std::size_t>(micro[0])) = micro[1];
     }
   }
   return control;
@@ -112,8 +118,12 @@ StepStats train_step(RankState& s, bool stop_wished) {
   const double busy_seconds = seconds_since(start);
   s.parallelism->finish_backward();  // gradients of shards() and owned() are final
 
-  const StepControl control = exchange_control(*s.collective, s.parallelism->micro_batches(),
-                                               losses, busy_seconds, stop_wished);
+  const StepControl control =
+      exchange_control(*s.collective, {.micro_batches = s.parallelism->micro_batches(),
+                                       .losses = losses,
+                                       .busy_seconds = busy_seconds,
+                                       .stop_wished = stop_wished,
+                                       .save = s.saver->progress()});
   require_finite_losses(s, control);
   const GradientNorm norm =
       s.global_norm->compute(s.parallelism->owned(), s.config().optimizer.gradient_clip);
@@ -132,7 +142,8 @@ StepStats train_step(RankState& s, bool stop_wished) {
           .step_tokens = s.step_tokens(),
           .step_seconds = seconds_since(start),
           .busy_seconds = control.busy_seconds,
-          .stop = control.stop};
+          .stop = control.stop,
+          .saves = control.saves};
 }
 
 }  // namespace lockstep::runtime

@@ -13,7 +13,7 @@ namespace lockstep::runtime {
 //   stop_wished: this rank was asked to stop; StepStats::stop tells whether any rank was.
 // Every rank must call it. Blocks for the step's collectives.
 // Throws RunError(kNonFinite) if loss or gradient are not finite; the weights are then those before
-// the step. Throws what collectives throw.
+// the step, and a checkpoint that was under way is published. Throws what collectives throw.
 StepStats train_step(RankState& s, bool stop_wished);
 
 // What every rank tells the others once per step.
@@ -21,11 +21,19 @@ struct StepControl {
   std::vector<double> micro_losses;  // sum over the micro-batch's tokens, by index in the batch
   std::vector<double> busy_seconds;  // by rank
   bool stop = false;                 // any rank's wish
+  std::vector<SaveProgress> saves;   // by rank
+};
+
+// One rank's part of it.
+struct OwnControl {
+  std::span<const int64_t> micro_batches;  // equally many on every rank
+  std::span<const double> losses;          // of those
+  double busy_seconds = 0;
+  bool stop_wished = false;
+  SaveProgress save = SaveProgress::kNone;
 };
 
 // Exchanges StepControl between all ranks in one all-gather.
-//   micro_batches, losses: this rank's, equally many on every rank.
-StepControl exchange_control(Collective& collective, std::span<const int64_t> micro_batches,
-                             std::span<const double> losses, double busy_seconds, bool stop_wished);
+StepControl exchange_control(Collective& collective, const OwnControl& own);
 
 }  // namespace lockstep::runtime

@@ -1,6 +1,5 @@
 #include "runtime/train/trainer.h"
 
-#include <chrono>
 #include <optional>
 #include <utility>
 
@@ -17,7 +16,6 @@ namespace {
 
 using common::ExitCode;
 using common::Result;
-using Clock = std::chrono::steady_clock;
 
 Telemetry open_telemetry(RankState& s, StatusBoard& board) {
   std::optional<MetricsFile> file;
@@ -35,35 +33,24 @@ Telemetry open_telemetry(RankState& s, StatusBoard& board) {
                    s.log, board, std::move(file));
 }
 
-void save(RankState& s, Disk& disk, StatusBoard& board, Telemetry& telemetry) {
-  const Clock::time_point start = Clock::now();
-  board.set_phase("saving");
-  agree_on(*s.collective, telemetry.sync(), ExitCode::kOutputUnwritable, "writing metrics.jsonl");
-  save_checkpoint(s, disk);
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  board.checkpoint_done(s.step, seconds);
-  if (s.is_rank0()) s.log.info("checkpoint", {{"step", s.step}, {"seconds", seconds}});
-}
-
-bool save_is_due(const RankState& s) {
-  const int64_t every_steps = s.config().checkpoint.every_steps;
-  return s.step == s.config().steps || (every_steps > 0 && s.step % every_steps == 0);
-}
-
 // Trains to the last step. Returns false if the ranks agreed to stop before it; all is saved.
-bool train(RankState& s, Disk& disk, StatusBoard& board, const StopSignal& stop) {
+bool train(RankState& s, StatusBoard& board, const StopSignal& stop) {
   Telemetry telemetry = open_telemetry(s, board);
   board.set_phase("training");
-  while (s.step < s.config().steps) {
+  bool stops = false;
+  while (!stops && s.step < s.config().steps) {
     const StepStats stats = train_step(s, stop.wished());
+    stops = stats.stop;
     telemetry.step_done(stats);
-    if (stats.stop || save_is_due(s)) {
-      save(s, disk, board, telemetry);
-      board.set_phase("training");
-    }
-    if (stats.stop) return false;
+    s.saver->advance(stats.saves);
+    if (!stops && !save_is_due(s)) continue;
+    board.set_phase("saving");
+    begin_save(s);
+    board.set_phase("training");
   }
-  return true;
+  board.set_phase("saving");
+  s.saver->finish();
+  return !stops;
 }
 
 // Rank 0: what remains besides the model. finished.json comes last.
@@ -81,8 +68,9 @@ ExitCode run_job(RankState& s, const OutputVerdict& output, Disk& disk, StatusBo
     if (s.is_rank0()) s.log.info("already finished", {{"output", s.env.output}});
     return ExitCode::kSucceeded;
   }
+  make_saver(s, disk, board);
   stop.hold();
-  if (!train(s, disk, board, stop)) {
+  if (!train(s, board, stop)) {
     if (s.is_rank0()) s.log.info("stopped on request", {{"step", s.step}});
     return ExitCode::kPreempted;
   }

@@ -60,6 +60,18 @@ TEST_F(OutputTest, ExportAtEndFalseFinishesWithoutAModel) {
   EXPECT_FALSE(exists("model"));
 }
 
+TEST_F(OutputTest, ABlockingSaveHoldsTheSameBytes) {
+  const std::string shard = output("checkpoints/step-4/rank-0.bin");
+  ASSERT_EQ(run(options()), 0);
+  const std::string written_behind = read_text(shard);
+  std::filesystem::remove_all(folder_.path("output"));
+  GangOptions blocking = options();
+  blocking.job["train"]["checkpoint"]["async"] = false;
+  ASSERT_EQ(run(blocking), 0);
+  ASSERT_FALSE(written_behind.empty());
+  EXPECT_TRUE(read_text(shard) == written_behind);
+}
+
 TEST_F(OutputTest, ARestartDoesNotTakeAnotherRunsResultForItsOwn) {
   ASSERT_EQ(run(options()), 0);
   write_text(output("loss.svg"), kOldCurve);

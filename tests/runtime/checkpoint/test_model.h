@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,13 +27,13 @@ inline std::vector<float> test_values(int64_t step, int64_t unit, PieceKind kind
   return values;
 }
 
-struct ElemRange {
+struct TestRange {
   int64_t begin = 0;
   int64_t end = 0;
 };
 
 // The slice of rank `rank` of `ranks` in a unit; uneven on purpose.
-inline ElemRange test_range(int64_t elems, int64_t rank, int64_t ranks) {
+inline TestRange test_range(int64_t elems, int64_t rank, int64_t ranks) {
   return {elems * rank / ranks, elems * (rank + 1) / ranks};
 }
 
@@ -51,29 +52,45 @@ inline Manifest test_manifest(int64_t step, int64_t attempt, int64_t ranks) {
   return manifest;
 }
 
+// One rank's part of the model at one step.
+class TestState {
+ public:
+  TestState(int64_t rank, int64_t ranks) : rank_(rank), ranks_(ranks) { set_step(0); }
+
+  // What training does: other values in the same memory.
+  void set_step(int64_t step) {
+    const std::vector<ManifestUnit> units = test_units();
+    storage_.resize(units.size() * 3);
+    slices_.clear();
+    for (std::size_t u = 0; u < units.size(); ++u) {
+      const TestRange range = test_range(units[u].num_elems, rank_, ranks_);
+      for (const PieceKind kind : {PieceKind::kWeights, PieceKind::kMoment1, PieceKind::kMoment2}) {
+        const auto all = test_values(step, static_cast<int64_t>(u), kind, units[u].num_elems);
+        storage_[3 * u + static_cast<std::size_t>(kind)].assign(all.begin() + range.begin,
+                                                                all.begin() + range.end);
+      }
+      slices_.push_back({.unit = static_cast<int64_t>(u),
+                         .begin_elem = range.begin,
+                         .weights = storage_[3 * u],
+                         .moment1 = storage_[3 * u + 1],
+                         .moment2 = storage_[3 * u + 2]});
+    }
+  }
+  std::span<const UnitSlice> slices() const { return slices_; }
+
+ private:
+  int64_t rank_;
+  int64_t ranks_;
+  std::vector<std::vector<float>> storage_;  // unit-major, three kinds each
+  std::vector<UnitSlice> slices_;
+};
+
 // One rank's part of a save.
 inline common::Result<std::vector<Piece>> write_test_shards(Disk& disk, const ShardTarget& target,
                                                             int64_t ranks) {
-  std::vector<std::vector<float>> storage;  // unit-major, three kinds each
-  std::vector<ElemRange> ranges;
-  const std::vector<ManifestUnit> units = test_units();
-  for (std::size_t u = 0; u < units.size(); ++u) {
-    const ElemRange range = test_range(units[u].num_elems, target.rank, ranks);
-    ranges.push_back(range);
-    for (const PieceKind kind : {PieceKind::kWeights, PieceKind::kMoment1, PieceKind::kMoment2}) {
-      const auto all = test_values(target.step, static_cast<int64_t>(u), kind, units[u].num_elems);
-      storage.emplace_back(all.begin() + range.begin, all.begin() + range.end);
-    }
-  }
-  std::vector<UnitSlice> slices;
-  for (std::size_t u = 0; u < units.size(); ++u) {
-    slices.push_back({.unit = static_cast<int64_t>(u),
-                      .begin_elem = ranges[u].begin,
-                      .weights = storage[3 * u],
-                      .moment1 = storage[3 * u + 1],
-                      .moment2 = storage[3 * u + 2]});
-  }
-  return write_shards(disk, target, slices);
+  TestState state(target.rank, ranks);
+  state.set_step(target.step);
+  return write_shards(disk, target, state.slices());
 }
 
 // A whole save: every rank writes, rank 0 publishes.
@@ -99,7 +116,7 @@ inline common::Result<void> verify_test_model(const CheckpointReader& reader, in
     for (const PieceKind kind : {PieceKind::kWeights, PieceKind::kMoment1, PieceKind::kMoment2}) {
       std::vector<float> values;
       for (int64_t rank = 0; rank < ranks; ++rank) {
-        const ElemRange range = test_range(units[u].num_elems, rank, ranks);
+        const TestRange range = test_range(units[u].num_elems, rank, ranks);
         std::vector<float> slice(static_cast<std::size_t>(range.end - range.begin), -1.0F);
         RETURN_IF_ERROR(reader.read_slice(unit, kind, range.begin, slice));
         values.insert(values.end(), slice.begin(), slice.end());

@@ -66,6 +66,7 @@ TEST(TrainConfigTest, DefaultsAreThoseOfTheDesign) {
   EXPECT_EQ(config.checkpoint.every_steps, 500);
   EXPECT_EQ(config.checkpoint.keep, 2);
   EXPECT_TRUE(config.checkpoint.resume);
+  EXPECT_TRUE(config.checkpoint.async);
   EXPECT_EQ(config.checkpoint.grace_period_seconds, 120);
   EXPECT_TRUE(config.export_at_end);
   EXPECT_EQ(config.log_every_steps, 10);
@@ -87,7 +88,8 @@ TEST(TrainConfigTest, EveryFieldThatIsGivenArrives) {
   train["schedule"] = json::parse(R"({"name": "linear", "warmupSteps": 7, "minLrRatio": 0,
                                          "warmupType": "log", "warmupMinLr": 1e-5,
                                          "decaySteps": 500})");
-  train["checkpoint"] = json::parse(R"({"everySteps": 0, "keep": 5, "resume": "never"})");
+  train["checkpoint"] =
+      json::parse(R"({"everySteps": 0, "keep": 5, "resume": "never", "async": false})");
   train["export"]["atEnd"] = false;
   train["communication"] = json::parse(R"({"backend": "shared-memory", "timeoutSeconds": 9})");
   train["seed"] = 7;
@@ -107,6 +109,7 @@ TEST(TrainConfigTest, EveryFieldThatIsGivenArrives) {
   EXPECT_EQ(config.schedule.warmup_min_lr, 1e-5);
   EXPECT_EQ(config.schedule.decay_steps, 500);
   EXPECT_FALSE(config.checkpoint.resume);
+  EXPECT_FALSE(config.checkpoint.async);
   EXPECT_FALSE(config.export_at_end);
   EXPECT_EQ(config.communication.backend, CommunicationConfig::Backend::kSharedMemory);
   EXPECT_EQ(config.seed, 7);
@@ -232,7 +235,6 @@ TEST(TrainConfigTest, WhatIsKnownButNotHonouredIsRefusedAsNotSupported) {
       {"/data/packing", true},
       {"/parallelism/strategy", "fsdp"},
       {"/parallelism/reduction", "fast"},
-      {"/checkpoint/async", true},
       {"/communication/env", json::object()},
       {"/logging/tensorboard", true},
   };

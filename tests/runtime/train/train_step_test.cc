@@ -10,17 +10,21 @@ namespace {
 
 TEST(ExchangeControlTest, PutsLossesIntoTheOrderOfTheirIndices) {
   const auto collective = make_single_collective();
-  const StepControl control = exchange_control(*collective, std::vector<int64_t>{2, 0, 1},
-                                               std::vector<double>{2.5, 0.5, 1.5}, 0.25, false);
+  const std::vector<int64_t> micro_batches = {2, 0, 1};
+  const std::vector<double> losses = {2.5, 0.5, 1.5};
+  const StepControl control = exchange_control(
+      *collective, {.micro_batches = micro_batches, .losses = losses, .busy_seconds = 0.25});
   EXPECT_EQ(control.micro_losses, (std::vector<double>{0.5, 1.5, 2.5}));
   EXPECT_EQ(control.busy_seconds, std::vector<double>{0.25});
   EXPECT_FALSE(control.stop);
 }
 
-TEST(ExchangeControlTest, CarriesTheWishToStop) {
+TEST(ExchangeControlTest, CarriesTheWishToStopAndTheProgressOfTheSave) {
   const auto collective = make_single_collective();
-  EXPECT_TRUE(
-      exchange_control(*collective, std::vector<int64_t>{0}, std::vector<double>{1}, 0, true).stop);
+  const StepControl control =
+      exchange_control(*collective, {.stop_wished = true, .save = SaveProgress::kFailed});
+  EXPECT_TRUE(control.stop);
+  EXPECT_EQ(control.saves, std::vector<SaveProgress>{SaveProgress::kFailed});
 }
 
 TEST(ExchangeTest, GathersTextsOfAnyLength) {

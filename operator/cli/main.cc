@@ -10,6 +10,7 @@
 
 #include "operator/api/crd.h"
 #include "operator/api/job_fields.h"
+#include "operator/cli/estimate_command.h"
 #include "operator/cli/exit_status.h"
 #include "operator/cli/manifest_input.h"
 #include "operator/cli/run_command.h"
@@ -22,7 +23,8 @@ namespace {
 // What the verbs take from the command line.
 struct Arguments {
   RunArguments run;
-  ManifestArguments manifest;  // of validate and plan
+  ManifestArguments manifest;  // of validate, plan and estimate
+  bool json = false;           // of estimate
   bool markdown = false;       // of schema
 };
 
@@ -50,6 +52,15 @@ void add_verbs(CLI::App& app, Arguments& arguments) {
   add_manifest_arguments(
       *app.add_subcommand("plan", "print the objects that the operator would create"),
       arguments.manifest);
+
+  CLI::App& estimate =
+      *app.add_subcommand("estimate", "print what a rank will hold in memory, per strategy");
+  add_manifest_arguments(estimate, arguments.manifest);
+  estimate
+      .add_option_function<std::string>(
+          "--output", [&arguments](const std::string& form) { arguments.json = form == "json"; },
+          "json: for machines")
+      ->check(CLI::IsMember({"text", "json"}));
 
   CLI::App& schema = *app.add_subcommand("schema", "print the CustomResourceDefinition");
   schema.add_flag("--markdown", arguments.markdown,
@@ -107,6 +118,7 @@ int run_verb(int argc, char** argv) {
   if (verb == "run") return run(arguments.run);
   if (verb == "validate") return validate(arguments.manifest);
   if (verb == "plan") return print_plan(arguments.manifest);
+  if (verb == "estimate") return estimate(arguments.manifest, arguments.json);
   if (verb == "schema") return print_schema(arguments.markdown);
   return generate(*app.get_subcommand("generate"));
 }

@@ -1,6 +1,7 @@
 #include "runtime/common/metrics.h"
 
 #include <fstream>
+#include <sstream>
 
 #include <prometheus/text_serializer.h>
 #include <unistd.h>
@@ -33,6 +34,17 @@ double resident_bytes() {
   double resident_pages = 0;
   if (!(statm >> total_pages >> resident_pages)) return 0;
   return resident_pages * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+double peak_resident_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    std::istringstream fields(line);
+    std::string key;
+    double kibibytes = 0;
+    if (fields >> key >> kibibytes && key == "VmHWM:") return kibibytes * 1024;
+  }
+  return 0;
 }
 
 }  // namespace lockstep::common

@@ -40,5 +40,7 @@ inline constexpr char kMetricsContentType[] = "text/plain; version=0.0.4; charse
 
 // Bytes of memory that this process holds resident now; 0 if the system does not tell.
 double resident_bytes();
+// The most that it ever held resident; 0 if the system does not tell.
+double peak_resident_bytes();
 
 }  // namespace lockstep::common

@@ -13,11 +13,13 @@
 #include "runtime/checkpoint/reader.h"
 #include "runtime/comm/rendezvous.h"
 #include "runtime/common/choose_strategy.h"
+#include "runtime/common/estimate_memory.h"
 #include "runtime/data/byte_tokenizer.h"
 #include "runtime/data/path_expansion.h"
 #include "runtime/parallel/decay_ranges.h"
 #include "runtime/parallel/make_parallelism.h"
 #include "runtime/train/exchange.h"
+#include "runtime/train/memory_report.h"
 #include "runtime/train/resume.h"
 
 namespace lockstep::runtime {
@@ -162,10 +164,13 @@ common::Strategy agree_on_strategy(RankState& s) {
   const std::string name(to_string(choice.strategy));
   s.strategy = gather_texts(*s.collective, name, "strategy").front();
   if (s.is_rank0()) {
-    s.log.info("strategy", {{"strategy", name},
-                            {"reason", choice.reason},
-                            {"backend", s.collective->backend()},
-                            {"parameters", s.decoder->num_parameters()}});
+    s.log.info("strategy",
+               {{"strategy", name},
+                {"reason", choice.reason},
+                {"backend", s.collective->backend()},
+                {"parameters", s.decoder->num_parameters()},
+                {"estimated_buffer_bytes",
+                 estimate_memory(s.config(), choice.strategy, s.env.world_size).buffers()}});
   }
   return common::strategy_named(s.strategy).value();
 }
@@ -247,8 +252,10 @@ Start start_up(RankState& s, const OutputVerdict& output, Disk& disk, StatusBoar
   }
   require_shared_output(s, disk);
   open_data(s);
+  log_memory(s.log, "start");
   build_model(s);
   resume_or_initialize(s, disk, may_resume(s));
+  log_memory(s.log, "loaded");
   Result<void> cut;
   if (s.is_rank0()) cut = cut_metrics(disk, s.env.output, s.step);
   agree_on(*s.collective, std::move(cut), ExitCode::kOutputUnwritable, "cutting metrics.jsonl");

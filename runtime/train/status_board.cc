@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "runtime/kernels/float_buffer.h"
+
 namespace lockstep::runtime {
 
 std::string with_all_digits(double value) {
@@ -139,6 +141,12 @@ std::map<std::string, common::HttpHandler> StatusBoard::routes() {
        [this] {
          gauge("lockstep_resident_bytes", "Resident memory of the rank.")
              .Set(common::resident_bytes());
+         gauge("lockstep_resident_peak_bytes", "The most memory that the rank ever held resident.")
+             .Set(common::peak_resident_bytes());
+         gauge("lockstep_buffer_bytes", "Weights, gradients, moments, activations and sums.")
+             .Set(static_cast<double>(float_buffer_bytes.live.load()));
+         gauge("lockstep_buffer_peak_bytes", "The most that lockstep_buffer_bytes ever was.")
+             .Set(static_cast<double>(float_buffer_bytes.peak.load()));
          return common::HttpResponse{.content_type = common::kMetricsContentType,
                                      .body = metrics_.text()};
        }},

@@ -7,6 +7,7 @@
 #include "runtime/train/exchange.h"
 #include "runtime/train/exporting.h"
 #include "runtime/train/loss_svg.h"
+#include "runtime/train/memory_report.h"
 #include "runtime/train/saving.h"
 #include "runtime/train/telemetry.h"
 #include "runtime/train/train_step.h"
@@ -84,6 +85,7 @@ ExitCode run_job(RankState& s, const OutputVerdict& output, Disk& disk, StatusBo
   if (s.is_rank0()) written = write_results(s, disk);
   agree_on(*s.collective, std::move(written), ExitCode::kOutputUnwritable, "finishing the output");
   board.set_phase("finished");
+  log_memory(s.log, "end");
   if (s.is_rank0()) s.log.info("finished", {{"step", s.step}, {"output", s.env.output}});
   return ExitCode::kSucceeded;
 }

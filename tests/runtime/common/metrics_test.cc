@@ -30,6 +30,7 @@ TEST(MetricsTest, SameNameAndLabelsAreTheSameSeries) {
 
 TEST(MetricsTest, TellsResidentMemory) {
   EXPECT_GT(resident_bytes(), 1 << 20);
+  EXPECT_GE(peak_resident_bytes(), 1 << 20);
 }
 
 TEST(LogTest, QuotesOnlyWhatNeedsIt) {

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/common/estimate_memory.h"
 #include "runtime/model/head.h"
 #include "tests/runtime/model/test_models.h"
 
@@ -111,6 +112,29 @@ TEST(DecoderTest, ActivationCheckpointingKeepsLessAndGivesTheSameBits) {
           EXPECT_TRUE(same_bits(pass.gradients[i], reference.gradients[i])) << model.name << i;
         }
       }
+    }
+  }
+}
+
+TEST(DecoderTest, HoldsWhatTheEstimateSays) {
+  using common::ActivationCheckpointing;
+  for (const TestModel& model :
+       {odd_model(), wide_head_model(), single_token_model(), large_vocabulary_model()}) {
+    std::vector<int64_t> unit_elems;
+    for (const Unit& unit : model_units(model.config)) unit_elems.push_back(unit.num_elems);
+    EXPECT_EQ(common::unit_parameters(model.config), unit_elems);
+    for (const auto mode : {ActivationCheckpointing::kNone, ActivationCheckpointing::kSelective,
+                            ActivationCheckpointing::kBlock}) {
+      const common::TrainConfig train = {
+          .model = model.config,
+          .data = {.train = "", .sequence_length = model.shape.seq},
+          .batch = {.global_batch_size = model.shape.batch, .micro_batch_size = model.shape.batch},
+          .activation_checkpointing = mode};
+      const common::MemoryEstimate estimate =
+          common::estimate_memory(train, common::Strategy::kDdp, 1);
+      EXPECT_EQ(estimate.activations + estimate.logits,
+                Decoder(model.config, model.shape, mode).buffer_bytes())
+          << model.name;
     }
   }
 }

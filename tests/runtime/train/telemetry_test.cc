@@ -133,7 +133,9 @@ TEST(StatusBoardTest, ServesItsThreePages) {
   for (const char* const series :
        {"lockstep_step{rank=\"3\"} 1", "lockstep_loss{rank=\"3\"} 2.5",
         "lockstep_tokens_total{rank=\"3\"} 8", "lockstep_step_seconds_count{rank=\"3\"} 1",
-        "lockstep_phase{phase=\"starting\",rank=\"3\"} 1", "lockstep_resident_bytes{rank=\"3\"}"}) {
+        "lockstep_phase{phase=\"starting\",rank=\"3\"} 1", "lockstep_resident_bytes{rank=\"3\"}",
+        "lockstep_resident_peak_bytes{rank=\"3\"}", "lockstep_buffer_bytes{rank=\"3\"}",
+        "lockstep_buffer_peak_bytes{rank=\"3\"}"}) {
     EXPECT_NE(metrics.find(series), std::string::npos) << series << "\n" << metrics;
   }
 }

@@ -1,0 +1,145 @@
+#include "operator/cli/estimate_command.h"
+
+#include <array>
+#include <cstdio>
+#include <iostream>
+
+#include "operator/cli/exit_status.h"
+#include "runtime/common/choose_strategy.h"
+#include "runtime/common/quantity.h"
+
+namespace lockstep::cli {
+namespace {
+
+using common::MemoryEstimate;
+using common::Strategy;
+using nlohmann::json;
+
+// A part of an estimate, as people and machines call it.
+struct Column {
+  const char* title;
+  const char* key;
+  int64_t MemoryEstimate::*bytes;
+};
+
+constexpr std::array<Column, 9> kColumns = {
+    {{"weights", "weightsBytes", &MemoryEstimate::weights},
+     {"gradients", "gradientsBytes", &MemoryEstimate::gradients},
+     {"optimizer", "optimizerBytes", &MemoryEstimate::optimizer},
+     {"activations", "activationsBytes", &MemoryEstimate::activations},
+     {"logits", "logitsBytes", &MemoryEstimate::logits},
+     {"gathered", "gatheredBytes", &MemoryEstimate::gathered},
+     {"sums", "partialSumsBytes", &MemoryEstimate::partial_sums},
+     {"snapshot", "snapshotBytes", &MemoryEstimate::snapshot},
+     {"process", "processBytes", &MemoryEstimate::process}}};
+constexpr int kWidth = 12;
+
+std::string mebibytes(int64_t bytes) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f", static_cast<double>(bytes) / 0x1p20);
+  return text.data();
+}
+
+std::string right_aligned(const std::string& text) {
+  const auto width = static_cast<std::size_t>(kWidth);
+  return text.size() < width ? std::string(width - text.size(), ' ') + text : " " + text;
+}
+
+bool fits(const EstimateReport& report, const MemoryEstimate& memory) {
+  return !report.limit_bytes || memory.total() <= *report.limit_bytes;
+}
+
+std::string render_line(const EstimateReport& report, const StrategyEstimate& line) {
+  std::string text(common::to_string(line.strategy));
+  if (line.chosen) text += " *";
+  text.resize(8, ' ');
+  for (const Column& column : kColumns) {
+    text += right_aligned(mebibytes(line.memory.*column.bytes));
+  }
+  text += right_aligned(mebibytes(line.memory.total()));
+  if (!fits(report, line.memory)) text += "  does not fit";
+  return text + "\n";
+}
+
+// The memory that the job lets a rank have.
+std::optional<int64_t> memory_limit(const api::TrainingJob& job) {
+  const json::json_pointer pointer("/limits/memory");
+  if (!job.spec.resources.is_object() || !job.spec.resources.contains(pointer)) return std::nullopt;
+  const json& limit = job.spec.resources.at(pointer);
+  return common::quantity_bytes(limit.is_string() ? limit.get<std::string>() : limit.dump());
+}
+
+}  // namespace
+
+EstimateReport estimate_job(const std::string& name, const common::TrainConfig& train,
+                            int64_t ranks, std::optional<int64_t> limit_bytes) {
+  EstimateReport report{.job = name,
+                        .ranks = ranks,
+                        .num_parameters = common::num_parameters(train.model),
+                        .limit_bytes = limit_bytes,
+                        .reason = "",
+                        .strategies = {}};
+  const common::StrategyChoice choice = common::choose_strategy(
+      train.parallelism.strategy, {.num_parameters = report.num_parameters,
+                                   .ranks = ranks,
+                                   .available_memory_bytes = limit_bytes.value_or(0)});
+  report.reason = choice.reason;
+  for (const Strategy strategy :
+       {Strategy::kDdp, Strategy::kZero1, Strategy::kZero2, Strategy::kZero3}) {
+    report.strategies.push_back({.strategy = strategy,
+                                 .memory = common::estimate_memory(train, strategy, ranks),
+                                 .chosen = strategy == choice.strategy});
+  }
+  return report;
+}
+
+std::string render_table(const EstimateReport& report) {
+  std::string text = report.job + ": " + std::to_string(report.num_parameters) + " parameters, " +
+                     std::to_string(report.ranks) + " ranks, fp32; MiB of a rank\n";
+  std::string header(8, ' ');
+  for (const Column& column : kColumns) header += right_aligned(column.title);
+  text += header + right_aligned("total") + "\n";
+  for (const StrategyEstimate& line : report.strategies) text += render_line(report, line);
+  text += "* " + report.reason + "\n";
+  if (report.limit_bytes) {
+    text += "resources.limits.memory is " + mebibytes(*report.limit_bytes) + " MiB\n";
+  }
+  return text;
+}
+
+json to_json(const EstimateReport& report) {
+  json strategies = json::array();
+  for (const StrategyEstimate& line : report.strategies) {
+    json object = {{"strategy", common::to_string(line.strategy)},
+                   {"chosen", line.chosen},
+                   {"fits", fits(report, line.memory)},
+                   {"totalBytes", line.memory.total()}};
+    for (const Column& column : kColumns) object[column.key] = line.memory.*column.bytes;
+    strategies.push_back(std::move(object));
+  }
+  return {{"job", report.job},
+          {"ranks", report.ranks},
+          {"parameters", report.num_parameters},
+          {"limitBytes", report.limit_bytes ? json(*report.limit_bytes) : json()},
+          {"reason", report.reason},
+          {"strategies", std::move(strategies)}};
+}
+
+int estimate(const ManifestArguments& arguments, bool as_json) {
+  const std::optional<api::Manifest> manifest = load_and_report(arguments, MissingInputs::kWarn);
+  if (!manifest) return kInvalidFile;
+  const api::TrainingJob& job = manifest->job;
+  if (job.spec.train.is_null()) {
+    std::cerr << "error: " << arguments.file
+              << ": spec.command: nothing is known about the memory of a program of one's own\n";
+    return kInvalidFile;
+  }
+  const EstimateReport report = estimate_job(
+      job.meta.name,
+      common::decode_train(common::resolve_train(job.spec.train, job.spec.ranks).train),
+      job.spec.ranks, memory_limit(job));
+  std::cout << (as_json ? to_json(report).dump(2) + "\n" : render_table(report));
+  return kOk;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,45 @@
+// `lockstep estimate`: what a rank of a job will hold in memory, per strategy.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "operator/cli/manifest_input.h"
+#include "runtime/common/estimate_memory.h"
+
+namespace lockstep::cli {
+
+// One line of the answer.
+struct StrategyEstimate {
+  common::Strategy strategy = common::Strategy::kDdp;
+  common::MemoryEstimate memory;
+  bool chosen = false;
+};
+
+struct EstimateReport {
+  std::string job;
+  int64_t ranks = 1;
+  int64_t num_parameters = 0;
+  std::optional<int64_t> limit_bytes;        // resources.limits.memory, of one rank
+  std::string reason;                        // of the choice
+  std::vector<StrategyEstimate> strategies;  // in the order ddp, zero1, zero2, zero3
+};
+
+// Everything that the verb tells about a job. Pure.
+//   limit_bytes: memory of one rank; nothing if the job names no limit.
+EstimateReport estimate_job(const std::string& name, const common::TrainConfig& train,
+                            int64_t ranks, std::optional<int64_t> limit_bytes);
+
+// For people: a table, one line per strategy, the chosen one marked, and what does not fit.
+std::string render_table(const EstimateReport& report);
+// For machines: bytes.
+nlohmann::json to_json(const EstimateReport& report);
+
+// Loads the manifest, prints the estimate to standard output. Returns the exit status.
+int estimate(const ManifestArguments& arguments, bool as_json);
+
+}  // namespace lockstep::cli

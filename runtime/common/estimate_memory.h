@@ -1,0 +1,43 @@
+// What a rank will hold in memory, before anything is started: pure arithmetic over the job.
+// It follows what the runtime allocates (decoder.cc, data_parallel.cc, gradient_reducer.cc); a test
+// holds every strategy's estimate within 10 % of what ranks report of themselves.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/common/train_config.h"
+
+namespace lockstep::common {
+
+// Bytes of one rank; the rank that needs most, where they differ.
+struct MemoryEstimate {
+  int64_t weights = 0;
+  int64_t gradients = 0;
+  int64_t optimizer = 0;     // both moments
+  int64_t activations = 0;   // of one micro-batch, scratch of the layers included
+  int64_t logits = 0;        // what the head's chunk of logits needs beyond that scratch
+  int64_t gathered = 0;      // zero3: full weights of the units in use
+  int64_t partial_sums = 0;  // of the fixed tree, and gradients that are being exchanged
+  int64_t snapshot = 0;      // the copy that checkpoints are written from
+  int64_t process = 0;       // program, libraries, shared-memory slots; resident, part of it shared
+
+  // All but `snapshot` and `process`: what the runtime counts as its own buffers.
+  int64_t buffers() const {
+    return weights + gradients + optimizer + activations + logits + gathered + partial_sums;
+  }
+  int64_t total() const { return buffers() + snapshot + process; }
+};
+
+// Parameters of each unit in model order: embedding, layers, head.
+std::vector<int64_t> unit_parameters(const ModelConfig& model);
+// Their sum.
+int64_t num_parameters(const ModelConfig& model);
+
+// What a rank of `train` holds under `strategy` on `ranks` ranks.
+// Preconditions: strategy is not kAuto; `ranks` divides the micro-batches (else, the next lower
+// number of micro-batches per rank is assumed).
+MemoryEstimate estimate_memory(const TrainConfig& train, Strategy strategy, int64_t ranks);
+
+}  // namespace lockstep::common

@@ -1,0 +1,15 @@
+// Kubernetes quantities as numbers.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace lockstep::common {
+
+// Bytes of a memory quantity: "64Gi", "1500M", "1e9", "128974848", "1.5Gi"; rounded up. Nothing if
+// the text is no quantity, is negative or does not fit in int64.
+// Source: resource.Quantity of k8s.io/apimachinery.
+std::optional<int64_t> quantity_bytes(const std::string& text);
+
+}  // namespace lockstep::common

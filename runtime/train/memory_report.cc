@@ -1,0 +1,17 @@
+#include "runtime/train/memory_report.h"
+
+#include "runtime/common/metrics.h"
+#include "runtime/kernels/float_buffer.h"
+
+namespace lockstep::runtime {
+
+void log_memory(const common::Log& log, std::string_view when) {
+  log.info("memory",
+           {{"when", std::string(when)},
+            {"buffer_bytes", float_buffer_bytes.live.load()},
+            {"buffer_peak_bytes", float_buffer_bytes.peak.load()},
+            {"resident_bytes", static_cast<int64_t>(common::resident_bytes())},
+            {"resident_peak_bytes", static_cast<int64_t>(common::peak_resident_bytes())}});
+}
+
+}  // namespace lockstep::runtime

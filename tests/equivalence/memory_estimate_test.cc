@@ -1,0 +1,156 @@
+// estimate_memory() against what real ranks report of themselves: their own count of buffers, and
+// the resident memory that the kernel counts. Bound: 10 %.
+#include <filesystem>
+#include <map>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "runtime/common/estimate_memory.h"
+#include "tests/support/tiny_job.h"
+
+namespace lockstep::equivalence {
+namespace {
+
+using common::Strategy;
+using support::Gang;
+using support::TinyJob;
+using Sizes = std::map<std::string, int64_t>;  // buffer_bytes, resident_peak_bytes, ...
+
+constexpr double kBound = 0.10;
+
+// The numbers of the log's line "memory when=WHEN ...".
+Sizes read_memory(const std::string& log, const std::string& when) {
+  Sizes sizes;
+  const std::size_t at = log.find("when=" + when + " ");
+  if (at == std::string::npos) return sizes;
+  std::istringstream line(log.substr(at, log.find('\n', at) - at));
+  for (std::string field; line >> field;) {
+    const std::size_t equals = field.find('=');
+    const std::string value = field.substr(equals + 1);
+    if (value.find_first_not_of("0123456789") == std::string::npos) {
+      sizes[field.substr(0, equals)] = std::stoll(value);
+    }
+  }
+  return sizes;
+}
+
+class MemoryEstimateTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    support::write_text(folder_.path("corpus.txt"), support::tiny_corpus(40000));
+  }
+
+  nlohmann::json tiny(int ranks, const std::string& strategy) const {
+    return support::to_json(TinyJob{
+        .ranks = ranks, .strategy = strategy, .data = folder_.path("corpus.txt"), .steps = 2});
+  }
+
+  // 13 M parameters: 200 MiB of state, beside which libraries and the corpus weigh little.
+  nlohmann::json medium(int ranks, const std::string& strategy) const {
+    nlohmann::json job = tiny(ranks, strategy);
+    job["train"]["model"]["config"].update({{"vocab_size", 2048},
+                                            {"hidden_size", 512},
+                                            {"intermediate_size", 1376},
+                                            {"num_hidden_layers", 4},
+                                            {"num_attention_heads", 8},
+                                            {"num_key_value_heads", 8},
+                                            {"head_dim", 64}});
+    job["train"]["batch"] = {{"globalBatchSize", 4}, {"microBatchSize", 1}};
+    job["train"]["steps"] = 1;
+    return job;
+  }
+
+  // Logs of all ranks of a finished run.
+  std::vector<std::string> train(const nlohmann::json& job, const std::string& name,
+                                 int attempt = 0) const {
+    const int ranks = job["ranks"].get<int>();
+    Gang gang({.runtime = LOCKSTEP_RUNTIME,
+               .job = job,
+               .folder = folder_.path(name + ".files"),
+               .output = folder_.path(name),
+               .num_ranks = ranks,
+               .attempt = attempt});
+    EXPECT_EQ(gang.wait(), std::vector<int>(static_cast<std::size_t>(ranks), 0)) << gang.log(0);
+    std::vector<std::string> logs;
+    for (int rank = 0; rank < ranks; ++rank) logs.push_back(gang.log(rank));
+    return logs;
+  }
+
+  static common::MemoryEstimate estimate(const nlohmann::json& job) {
+    const nlohmann::json& train = job["train"];
+    const std::string name = train["parallelism"]["strategy"].get<std::string>();
+    const std::map<std::string, Strategy> strategies = {{"ddp", Strategy::kDdp},
+                                                        {"zero1", Strategy::kZero1},
+                                                        {"zero2", Strategy::kZero2},
+                                                        {"zero3", Strategy::kZero3}};
+    return common::estimate_memory(common::decode_train(train), strategies.at(name),
+                                   job["ranks"].get<int64_t>());
+  }
+
+  support::TemporaryFolder folder_;
+};
+
+TEST_F(MemoryEstimateTest, IsWithinTenPercentOfWhatRanksAllocate) {
+  for (const std::string strategy : {"ddp", "zero1", "zero2", "zero3"}) {
+    for (const int ranks : {1, 2, 3}) {
+      const nlohmann::json job = tiny(ranks, strategy);
+      const std::string name = strategy + "-" + std::to_string(ranks);
+      const auto estimated = static_cast<double>(estimate(job).buffers());
+      int64_t most = 0;
+      for (const std::string& log : train(job, name)) {
+        most = std::max(most, read_memory(log, "end")["buffer_peak_bytes"]);
+      }
+      EXPECT_NEAR(static_cast<double>(most), estimated, kBound * estimated) << name;
+    }
+  }
+}
+
+TEST_F(MemoryEstimateTest, IsWithinTenPercentOfResidentMemoryAndOfItsGrowth) {
+  for (const int ranks : {1, 2}) {
+    const nlohmann::json job = medium(ranks, ranks == 1 ? "ddp" : "zero3");
+    const common::MemoryEstimate memory = estimate(job);
+    const auto estimated = static_cast<double>(memory.buffers());
+    const auto added = static_cast<double>(memory.buffers() + memory.snapshot);
+    const auto total = static_cast<double>(memory.total());
+    const std::vector<std::string> logs = train(job, "medium-" + std::to_string(ranks));
+    for (const std::string& log : logs) {
+      Sizes end = read_memory(log, "end");
+      EXPECT_NEAR(static_cast<double>(end["buffer_peak_bytes"]), estimated, kBound * estimated);
+      const int64_t growth =
+          end["resident_peak_bytes"] - read_memory(log, "start")["resident_bytes"];
+      EXPECT_NEAR(static_cast<double>(growth), added, kBound * added) << ranks << " ranks";
+      EXPECT_NEAR(static_cast<double>(end["resident_peak_bytes"]), total, kBound * total);
+    }
+  }
+}
+
+// Neither the initial weights nor a checkpoint is ever whole in a rank that owns a slice: until the
+// first step resident memory grows by the rank's own state and the buffers of a step only.
+TEST_F(MemoryEstimateTest, LoadingPeaksAtTheRanksOwnShard) {
+  nlohmann::json job = medium(4, "zero3");
+  job["train"]["checkpoint"] = {{"everySteps", 1}};
+  const common::MemoryEstimate memory = estimate(job);
+  const auto loaded = static_cast<double>(memory.buffers() - memory.partial_sums);
+  const auto whole_weights =
+      static_cast<double>(4 * common::num_parameters(common::decode_train(job["train"]).model));
+  ASSERT_GT(whole_weights, 3 * kBound * loaded) << "a whole copy would not be seen";
+  const auto expect_loaded_within_bound = [&](const std::vector<std::string>& logs) {
+    for (const std::string& log : logs) {
+      Sizes sizes = read_memory(log, "loaded");
+      EXPECT_NEAR(static_cast<double>(sizes["buffer_peak_bytes"]), loaded, kBound * loaded);
+      const int64_t growth =
+          sizes["resident_peak_bytes"] - read_memory(log, "start")["resident_bytes"];
+      EXPECT_LT(static_cast<double>(growth), (1 + kBound) * loaded);
+    }
+  };
+  expect_loaded_within_bound(train(job, "initial"));
+  job["train"]["steps"] = 2;
+  std::filesystem::remove(folder_.path("initial") + "/finished.json");
+  const std::vector<std::string> resumed = train(job, "initial", 1);
+  EXPECT_NE(resumed[0].find("resumed"), std::string::npos) << resumed[0];
+  expect_loaded_within_bound(resumed);
+}
+
+}  // namespace
+}  // namespace lockstep::equivalence

@@ -1,0 +1,83 @@
+// Relations that any estimate must keep; decoder_test and memory_estimate_test compare it with what
+// is allocated.
+#include "runtime/common/estimate_memory.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::common {
+namespace {
+
+// Llama 3.2 1B but for its tied embeddings.
+TrainConfig one_billion() {
+  return {.model = {.model_type = "llama",
+                    .vocab_size = 128256,
+                    .hidden_size = 2048,
+                    .intermediate_size = 8192,
+                    .num_hidden_layers = 16,
+                    .num_attention_heads = 32,
+                    .num_key_value_heads = 8,
+                    .head_dim = 64,
+                    .max_position_embeddings = 2048},
+          .data = {.train = "", .sequence_length = 2048},
+          .batch = {.global_batch_size = 64, .micro_batch_size = 1}};
+}
+
+TEST(EstimateMemoryTest, CountsTheParametersOfAKnownModel) {
+  // 1,235,814,400 as published, and the head that is not tied here.
+  EXPECT_EQ(num_parameters(one_billion().model), 1235814400 + int64_t{128256} * 2048);
+}
+
+TEST(EstimateMemoryTest, DdpHoldsSixteenBytesPerParameter) {
+  const MemoryEstimate one = estimate_memory(one_billion(), Strategy::kDdp, 8);
+  const auto state = static_cast<double>(16 * num_parameters(one_billion().model));
+  EXPECT_NEAR(static_cast<double>(one.weights + one.gradients + one.optimizer), state,
+              0.001 * state);
+}
+
+TEST(EstimateMemoryTest, StagesOfZeroShardOptimizerThenGradientsThenWeights) {
+  const TrainConfig train = one_billion();
+  const MemoryEstimate ddp = estimate_memory(train, Strategy::kDdp, 8);
+  const MemoryEstimate zero1 = estimate_memory(train, Strategy::kZero1, 8);
+  const MemoryEstimate zero2 = estimate_memory(train, Strategy::kZero2, 8);
+  const MemoryEstimate zero3 = estimate_memory(train, Strategy::kZero3, 8);
+  EXPECT_NEAR(static_cast<double>(zero1.optimizer), static_cast<double>(ddp.optimizer) / 8, 1e6);
+  EXPECT_EQ(zero1.gradients, ddp.gradients);
+  EXPECT_NEAR(static_cast<double>(zero2.gradients), static_cast<double>(ddp.gradients) / 8, 1e6);
+  EXPECT_EQ(zero2.weights, ddp.weights);
+  EXPECT_NEAR(static_cast<double>(zero3.weights), static_cast<double>(ddp.weights) / 8, 1e6);
+  EXPECT_GT(zero3.gathered, 0);
+  EXPECT_EQ(zero2.gathered, 0);
+  EXPECT_LT(zero3.total(), zero2.total());
+}
+
+TEST(EstimateMemoryTest, CheckpointingTradesActivations) {
+  TrainConfig train = one_billion();
+  const int64_t none = estimate_memory(train, Strategy::kDdp, 1).activations;
+  train.activation_checkpointing = ActivationCheckpointing::kSelective;
+  const int64_t selective = estimate_memory(train, Strategy::kDdp, 1).activations;
+  train.activation_checkpointing = ActivationCheckpointing::kBlock;
+  const int64_t block = estimate_memory(train, Strategy::kDdp, 1).activations;
+  EXPECT_LT(selective, none / 3);
+  EXPECT_LT(block, selective);
+}
+
+TEST(EstimateMemoryTest, LogitsStayWithinAChunkHoweverLongTheBatch) {
+  TrainConfig train = one_billion();
+  train.batch.micro_batch_size = 64;
+  EXPECT_LE(estimate_memory(train, Strategy::kDdp, 1).logits, int64_t{4} * 256 * 128256);
+}
+
+TEST(EstimateMemoryTest, PartialSumsGrowWithTheMicroBatchesOfARank) {
+  TrainConfig train = one_billion();
+  train.batch.global_batch_size = 4;
+  const int64_t one_each = estimate_memory(train, Strategy::kDdp, 4).partial_sums;
+  train.batch.global_batch_size = 64;
+  EXPECT_GT(estimate_memory(train, Strategy::kDdp, 4).partial_sums, one_each);
+  // Whole gradients wait where the ranks are no power of two.
+  train.batch.global_batch_size = 48;
+  EXPECT_GT(estimate_memory(train, Strategy::kZero3, 3).partial_sums,
+            estimate_memory(train, Strategy::kZero3, 4).partial_sums);
+}
+
+}  // namespace
+}  // namespace lockstep::common

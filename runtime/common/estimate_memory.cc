@@ -173,7 +173,7 @@ std::vector<int64_t> unit_parameters(const ModelConfig& m) {
       2 * m.hidden_size + m.hidden_size * (qkv + q) + 3 * m.hidden_size * m.intermediate_size;
   std::vector<int64_t> units(static_cast<size_t>(m.num_hidden_layers + 2), layer);
   units.front() = m.vocab_size * m.hidden_size;
-  units.back() = m.hidden_size + m.vocab_size * m.hidden_size;
+  units.back() = m.hidden_size + (m.tie_word_embeddings ? 0 : m.vocab_size * m.hidden_size);
   return units;
 }
 
@@ -199,7 +199,9 @@ MemoryEstimate estimate_memory(const TrainConfig& train, Strategy strategy, int6
     if (train.checkpoint.async) out.snapshot += 3 * slice;
     largest = std::max(largest, units.padded);
   }
-  if (shards_weights) out.gathered = 2 * kFloatBytes * largest;
+  // The unit at work and the next; beside a head that borrows it, the embedding.
+  const int64_t num_gathered = train.model.tie_word_embeddings ? 3 : 2;
+  if (shards_weights) out.gathered = num_gathered * kFloatBytes * largest;
   add_activations(train, out);
   out.process = kProgramBytes + (ranks > 1 ? ranks * kStagingBytes : 0);
   return out;

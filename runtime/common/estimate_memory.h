@@ -30,7 +30,7 @@ struct MemoryEstimate {
   int64_t total() const { return buffers() + snapshot + process; }
 };
 
-// Parameters of each unit in model order: embedding, layers, head.
+// Parameters of each unit in model order: embedding, layers, head (its norm alone if tied).
 std::vector<int64_t> unit_parameters(const ModelConfig& model);
 // Their sum.
 int64_t num_parameters(const ModelConfig& model);

@@ -35,7 +35,7 @@ Field model_config() {
       positive(number("rms_norm_eps", 0, 1, 1e-6, "Added to the mean square in RMSNorm.")),
       positive(number("rope_theta", 0, 1e12, 10000, "Base of the rotary embedding.")),
       number("initializer_range", 0, 1, 0.02, "Standard deviation of the initial weights."),
-      only_false("tie_word_embeddings", "Whether embedding and head share their weights."),
+      boolean("tie_word_embeddings", false, "Whether embedding and head share their weights."),
       choice("hidden_act", {"silu"}, {"gelu", "relu", "gelu_pytorch_tanh"},
              "Activation of the feed-forward layers."),
       only_false("attention_bias", "Whether attention projections have a bias."),

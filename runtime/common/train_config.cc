@@ -25,7 +25,8 @@ ModelConfig decode_model(const json& config) {
           .max_position_embeddings = config.at("max_position_embeddings").get<int64_t>(),
           .rms_norm_eps = config.at("rms_norm_eps").get<double>(),
           .rope_theta = config.at("rope_theta").get<double>(),
-          .initializer_range = config.at("initializer_range").get<double>()};
+          .initializer_range = config.at("initializer_range").get<double>(),
+          .tie_word_embeddings = config.at("tie_word_embeddings").get<bool>()};
 }
 
 OptimizerConfig decode_optimizer(const json& optimizer) {

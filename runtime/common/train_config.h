@@ -29,6 +29,7 @@ struct ModelConfig {
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000.0;
   double initializer_range = 0.02;
+  bool tie_word_embeddings = false;  // the head uses the embedding's weights
 };
 
 struct DataConfig {

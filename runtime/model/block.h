@@ -42,6 +42,10 @@ struct BlockBuffers {
   float* dear = nullptr;     // [saved_elems.dear] filled by forward, used up by backward
   float* cheap = nullptr;    // [saved_elems.cheap] the same
   float* scratch = nullptr;  // [scratch_elems] contents do not survive the call
+  // Of a head that shares the embedding's weight, [vocab, hidden]: the weight, and for backward
+  // where the head's part of its gradient is written. See Note [Tied embeddings].
+  const float* tied_weight = nullptr;
+  float* tied_gradient = nullptr;
 };
 
 class Block {

@@ -66,8 +66,7 @@ Result<void> refuse_unsupported(const json& object) {
     const char* key;
     json value;
   };
-  const std::array<Supported, 6> supported = {{{"hidden_act", "silu"},
-                                               {"tie_word_embeddings", false},
+  const std::array<Supported, 5> supported = {{{"hidden_act", "silu"},
                                                {"attention_bias", false},
                                                {"mlp_bias", false},
                                                {"attention_dropout", 0},
@@ -156,7 +155,7 @@ std::string encode_config_json(const ModelConfig& config) {
       {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", config.rope_theta}}},
       {"rope_theta", config.rope_theta},
       {"initializer_range", config.initializer_range},
-      {"tie_word_embeddings", false},
+      {"tie_word_embeddings", config.tie_word_embeddings},
       {"attention_bias", false},
       {"attention_dropout", 0.0},
       {"mlp_bias", false},
@@ -201,6 +200,12 @@ Result<ModelConfig> decode_config_json(std::string_view text) {
   RETURN_IF_ERROR(
       read_positive(object, "initializer_range", "initializer_range", config.initializer_range));
   RETURN_IF_ERROR(read_rotary(object, config));
+  if (const json* const tied = find(object, "tie_word_embeddings")) {
+    if (!tied->is_boolean()) {
+      return invalid("tie_word_embeddings", "must be true or false, found " + tied->dump());
+    }
+    config.tie_word_embeddings = tied->get<bool>();
+  }
   return config;
 }
 

@@ -15,7 +15,7 @@ std::string encode_config_json(const common::ModelConfig& config);
 // Reads the text of a config.json; keys that do not change the model are ignored.
 // Errors: kInvalidArgument naming the field, for a value that is missing, of the wrong type, out of
 // bounds, or that asks for what the decoder does not do (another architecture, scaled rotary
-// embeddings, tied embeddings, biases, dropout, quantized weights).
+// embeddings, biases, dropout, quantized weights).
 common::Result<common::ModelConfig> decode_config_json(std::string_view text);
 
 // decode_config_json() of a file; kNotFound if it cannot be read. Messages name the file.

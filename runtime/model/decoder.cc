@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "runtime/kernels/elementwise.h"
 #include "runtime/kernels/float_buffer.h"
@@ -121,9 +122,25 @@ BlockBuffers Decoder::buffers_of(int64_t block) const {
           .scratch = base + buffers_->scratch};
 }
 
+void Decoder::lend_tied(const float* weights, float* gradient) {
+  lent_weights_ = weights;
+  lent_gradient_ = gradient;
+}
+
+BlockBuffers Decoder::take_buffers(int64_t block, bool for_backward) {
+  BlockBuffers buffers = buffers_of(block);
+  if (tied_block() < 0 || block + 1 != num_blocks()) return buffers;
+  buffers.tied_weight = std::exchange(lent_weights_, nullptr);
+  buffers.tied_gradient = std::exchange(lent_gradient_, nullptr);
+  if (buffers.tied_weight == nullptr || (for_backward && buffers.tied_gradient == nullptr)) {
+    throw std::logic_error("decoder: the embedding's weights were not lent to the last block");
+  }
+  return buffers;
+}
+
 void Decoder::forward_block(int64_t block, const float* params, MicroBatchIo& io) {
   const Block& model_block = *blocks_.at(static_cast<size_t>(block));
-  model_block.forward(shape_, params, io, buffers_of(block));
+  model_block.forward(shape_, params, io, take_buffers(block, false));
   if (model_block.saved_elems(shape_).cheap > 0) shared_holds_ = block;
 }
 
@@ -131,7 +148,7 @@ void Decoder::backward_block(int64_t block, const float* params, MicroBatchIo& i
                              float* gradients) {
   const Block& model_block = *blocks_.at(static_cast<size_t>(block));
   restore_saved(block, params, io);
-  model_block.backward(shape_, params, io, buffers_of(block), gradients);
+  model_block.backward(shape_, params, io, take_buffers(block, true), gradients);
 }
 
 // Gives a block's backward what its forward saved and a later block has overwritten since. The last
@@ -163,11 +180,12 @@ std::vector<float> Decoder::next_token_logits(std::span<const int32_t> tokens,
   for (size_t i = 0; i + 1 < blocks_.size(); ++i) {
     blocks_[i]->forward(shape, params[i], io, buffers_of(static_cast<int64_t>(i)));
   }
-  const BlockBuffers buffers = buffers_of(num_blocks() - 1);
+  BlockBuffers buffers = buffers_of(num_blocks() - 1);
+  buffers.tied_weight = params.front();
   const float* const last_row = buffers.x + (num_tokens - 1) * config_.hidden_size;
   std::vector<float> logits(static_cast<size_t>(config_.vocab_size));
   dynamic_cast<const Head&>(*blocks_.back())
-      .logits(1, params.back(), last_row, buffers.scratch, logits.data());
+      .logits(1, params.back(), last_row, buffers, logits.data());
   return logits;
 }
 

@@ -26,6 +26,14 @@ class Decoder {
   const Unit& unit(int64_t block) const;
   int64_t num_parameters() const;
 
+  // The block whose weights the last block uses too: 0 with tie_word_embeddings, else -1.
+  int64_t tied_block() const { return config_.tie_word_embeddings ? 0 : -1; }
+  // Lends the embedding's weights to the next forward or backward of the last block; required by
+  // both if tied_block() >= 0 (std::logic_error if missing).
+  //   gradient: the buffer that block 0's backward gets later, for a backward; null for a forward.
+  //   The last block writes every element, block 0 adds to it.
+  void lend_tied(const float* weights, float* gradient);
+
   // Runs one block on the micro-batch; block 0 reads io.tokens, the last one writes io.loss_sum.
   // Throws std::out_of_range on a token or label beyond the vocabulary.
   void forward_block(int64_t block, const float* params, MicroBatchIo& io);
@@ -46,12 +54,16 @@ class Decoder {
  private:
   struct Buffers;
   BlockBuffers buffers_of(int64_t block) const;
+  // buffers_of() with what was lent for this one call.
+  BlockBuffers take_buffers(int64_t block, bool for_backward);
   void restore_saved(int64_t block, const float* params, const MicroBatchIo& io);
 
   common::ModelConfig config_;
   BatchShape shape_;
   common::ActivationCheckpointing checkpointing_;
   int64_t shared_holds_ = -1;  // the block whose saved floats the shared buffer holds; -1: nobody's
+  const float* lent_weights_ = nullptr;  // by lend_tied(), until the last block has run
+  float* lent_gradient_ = nullptr;
   std::unique_ptr<Buffers> buffers_;
   std::vector<std::unique_ptr<Block>> blocks_;  // layers read the rotary table in *buffers_
 };

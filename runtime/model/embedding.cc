@@ -10,6 +10,7 @@ namespace lockstep::runtime {
 Embedding::Embedding(const common::ModelConfig& config)
     : vocab_size_(config.vocab_size),
       hidden_size_(config.hidden_size),
+      is_tied_(config.tie_word_embeddings),
       unit_(embedding_unit(config)) {}
 
 void Embedding::forward(const BatchShape& shape, const float* params, MicroBatchIo& io,
@@ -27,6 +28,13 @@ void Embedding::forward(const BatchShape& shape, const float* params, MicroBatch
 
 void Embedding::backward(const BatchShape& shape, const float* /*params*/, MicroBatchIo& io,
                          const BlockBuffers& buffers, float* gradients) const {
+  if (is_tied_) {
+    for (int64_t row = 0; row < shape.rows(); ++row) {
+      add_in_place(hidden_size_, buffers.dy + row * hidden_size_,
+                   gradients + io.tokens[row] * hidden_size_);
+    }
+    return;
+  }
   embedding_backward(shape.rows(), hidden_size_, vocab_size_, io.tokens, buffers.dy, gradients);
 }
 

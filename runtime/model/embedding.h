@@ -6,6 +6,8 @@
 
 namespace lockstep::runtime {
 
+// Of a model with tied embeddings, backward adds to what the head has written: see
+// Note [Tied embeddings] in head.h.
 class Embedding final : public Block {
  public:
   explicit Embedding(const common::ModelConfig& config);
@@ -23,6 +25,7 @@ class Embedding final : public Block {
  private:
   int64_t vocab_size_;
   int64_t hidden_size_;
+  bool is_tied_;
   Unit unit_;
 };
 

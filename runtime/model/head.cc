@@ -60,6 +60,7 @@ void require_labels(const BatchShape& shape, const int32_t* labels, int64_t voca
 Head::Head(const common::ModelConfig& config)
     : vocab_size_(config.vocab_size),
       hidden_size_(config.hidden_size),
+      is_tied_(config.tie_word_embeddings),
       eps_(static_cast<float>(config.rms_norm_eps)),
       unit_(head_unit(config)) {}
 
@@ -74,12 +75,13 @@ void Head::forward(const BatchShape& shape, const float* params, MicroBatchIo& i
   const ScratchLayout temp = scratch_layout(rows, hidden_size_, vocab_size_);
   float* const normed = buffers.scratch + temp.normed;
   float* const logits = buffers.scratch + temp.logits;
+  const float* const weight = is_tied_ ? buffers.tied_weight : params + hidden_size_;
   rms_norm_forward(rows, hidden_size_, eps_, buffers.x, params, normed,
                    buffers.scratch + temp.rstd);
   io.loss_sum = 0;
   for (const RowRange& chunk : loss_chunks(rows, vocab_size_)) {
     linear_forward({chunk.count, hidden_size_, vocab_size_}, normed + chunk.begin * hidden_size_,
-                   params + hidden_size_, logits);
+                   weight, logits);
     io.loss_sum +=
         cross_entropy(chunk.count, vocab_size_, io.labels + chunk.begin, io.loss_scale, logits);
   }
@@ -95,8 +97,8 @@ void Head::backward(const BatchShape& shape, const float* params, MicroBatchIo& 
   float* const normed = buffers.scratch + temp.normed;
   float* const d_normed = buffers.scratch + temp.d_normed;
   float* const logits = buffers.scratch + temp.logits;
-  const float* const weight = params + hidden_size_;
-  float* const d_weight = gradients + hidden_size_;
+  const float* const weight = is_tied_ ? buffers.tied_weight : params + hidden_size_;
+  float* const d_weight = is_tied_ ? buffers.tied_gradient : gradients + hidden_size_;
 
   rms_norm_forward(rows, hidden_size_, eps_, buffers.x, params, normed, rstd);
   io.loss_sum = 0;
@@ -115,12 +117,13 @@ void Head::backward(const BatchShape& shape, const float* params, MicroBatchIo& 
                     gradients);
 }
 
-void Head::logits(int64_t rows, const float* params, const float* x, float* scratch,
+void Head::logits(int64_t rows, const float* params, const float* x, const BlockBuffers& buffers,
                   float* out) const {
   const ScratchLayout temp = scratch_layout(rows, hidden_size_, vocab_size_);
-  float* const normed = scratch + temp.normed;
-  rms_norm_forward(rows, hidden_size_, eps_, x, params, normed, scratch + temp.rstd);
-  linear_forward({rows, hidden_size_, vocab_size_}, normed, params + hidden_size_, out);
+  float* const normed = buffers.scratch + temp.normed;
+  const float* const weight = is_tied_ ? buffers.tied_weight : params + hidden_size_;
+  rms_norm_forward(rows, hidden_size_, eps_, x, params, normed, buffers.scratch + temp.rstd);
+  linear_forward({rows, hidden_size_, vocab_size_}, normed, weight, out);
 }
 
 }  // namespace lockstep::runtime

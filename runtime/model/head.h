@@ -25,6 +25,13 @@ inline int64_t loss_chunk_rows(int64_t vocab_size) {
   return std::max(kMinLossChunkRows, kLossChunkElems / vocab_size);
 }
 
+// Note [Tied embeddings]
+// With tie_word_embeddings lm_head is the embedding's weight, which lives in the embedding's unit
+// and nowhere else: one master, one pair of moments, one tensor in checkpoints and exports (as
+// Transformers writes it). The head borrows it; its backward writes its part of the gradient to the
+// embedding's buffer, and the embedding's backward, last of a micro-batch, adds the rows of its
+// tokens. So the two are always summed in that order.
+
 class Head final : public Block {
  public:
   explicit Head(const common::ModelConfig& config);
@@ -40,13 +47,15 @@ class Head final : public Block {
                 const BlockBuffers& buffers, float* gradients) const override;
 
   // Logits without a loss.
-  //   x: [rows, hidden]; scratch: [scratch_elems] of a shape with that many rows; out: [rows,
-  //   vocab].
-  void logits(int64_t rows, const float* params, const float* x, float* scratch, float* out) const;
+  //   x: [rows, hidden]; out: [rows, vocab]; of `buffers`, scratch for a shape with that many rows
+  //   and tied_weight are used.
+  void logits(int64_t rows, const float* params, const float* x, const BlockBuffers& buffers,
+              float* out) const;
 
  private:
   int64_t vocab_size_;
   int64_t hidden_size_;
+  bool is_tied_;
   float eps_;
   Unit unit_;
 };

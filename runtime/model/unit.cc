@@ -53,6 +53,9 @@ Unit layer_unit(const common::ModelConfig& config, int64_t index) {
 }
 
 Unit head_unit(const common::ModelConfig& config) {
+  if (config.tie_word_embeddings) {
+    return lay_out("head", {{"model.norm.weight", {config.hidden_size}, Init::kOnes}});
+  }
   return lay_out("head", {{"model.norm.weight", {config.hidden_size}, Init::kOnes},
                           {"lm_head.weight", {config.vocab_size, config.hidden_size}}});
 }

@@ -32,7 +32,7 @@ Unit embedding_unit(const common::ModelConfig& config);
 // group is one weight matrix of a single product.
 Unit layer_unit(const common::ModelConfig& config, int64_t index);
 
-// The final norm and lm_head.
+// The final norm and lm_head; the norm alone if lm_head is the embedding's weight.
 Unit head_unit(const common::ModelConfig& config);
 
 // All units in block order: embedding, layers, head.

@@ -19,6 +19,13 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// See Note [Tied embeddings] in model/head.h.
+void lend_embedding(RankState& s) {
+  const int64_t tied = s.decoder->tied_block();
+  if (tied < 0) return;
+  s.decoder->lend_tied(s.parallelism->unshard(tied, -1), s.parallelism->gradient_buffer(tied));
+}
+
 // Forward and backward of one micro-batch. The last block's backward computes the loss: it needs no
 // forward.
 double run_micro_batch(RankState& s, int64_t micro_batch) {
@@ -33,7 +40,11 @@ double run_micro_batch(RankState& s, int64_t micro_batch) {
   }
   for (int64_t block = last; block >= 0; --block) {
     const float* const params = s.parallelism->unshard(block, block - 1);
+    if (block == last) lend_embedding(s);
     s.decoder->backward_block(block, params, io, s.parallelism->gradient_buffer(block));
+    if (block == last && s.decoder->tied_block() >= 0) {
+      s.parallelism->reshard(s.decoder->tied_block());
+    }
     s.parallelism->reshard(block);
     s.parallelism->gradient_ready(block);
   }

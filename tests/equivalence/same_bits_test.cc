@@ -82,6 +82,17 @@ TEST_F(SameBitsTest, OnAnyRankCountStrategyAndBackend) {
   }
 }
 
+TEST_F(SameBitsTest, WithTiedEmbeddings) {
+  train({.ranks = 1, .tie_word_embeddings = true}, "reference");
+  for (const int ranks : {3, 4}) {
+    for (const std::string strategy : {"ddp", "zero3"}) {
+      const std::string name = strategy + "-" + std::to_string(ranks);
+      train({.ranks = ranks, .strategy = strategy, .tie_word_embeddings = true}, name);
+      expect_same(name, "reference");
+    }
+  }
+}
+
 TEST_F(SameBitsTest, WithActivationCheckpointing) {
   train({.ranks = 1}, "reference");
   for (const std::string mode : {"block", "selective"}) {

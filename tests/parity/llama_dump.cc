@@ -87,10 +87,14 @@ double run_pass(Decoder& decoder, const Batch& batch, const UnitBuffers& params,
   MicroBatchIo io = {.tokens = batch.tokens.data(),
                      .labels = batch.labels.data(),
                      .loss_scale = static_cast<float>(1 / num_tokens)};
+  const bool is_tied = decoder.tied_block() == 0;
   for (size_t i = 0; i < params.size(); ++i) {
+    if (is_tied && i + 1 == params.size()) decoder.lend_tied(params.front().data(), nullptr);
     decoder.forward_block(static_cast<int64_t>(i), params[i].data(), io);
   }
   if (gradients != nullptr) {
+    gradients->front().resize(params.front().size());
+    if (is_tied) decoder.lend_tied(params.front().data(), gradients->front().data());
     for (size_t i = params.size(); i-- > 0;) {
       (*gradients)[i].resize(params[i].size());
       decoder.backward_block(static_cast<int64_t>(i), params[i].data(), io, (*gradients)[i].data());

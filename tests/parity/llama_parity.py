@@ -33,6 +33,10 @@ CASES = {
                          num_attention_heads=4, num_key_value_heads=1, head_dim=32,
                          max_position_embeddings=256, initializer_range=0.1,
                          rope_parameters=dict(rope_type="default", rope_theta=50000.0)), 2, 100),
+    "tied embeddings": (dict(vocab_size=61, hidden_size=48, intermediate_size=40, num_hidden_layers=2,
+                             num_attention_heads=6, num_key_value_heads=2, head_dim=8,
+                             max_position_embeddings=64, initializer_range=0.2,
+                             tie_word_embeddings=True), 2, 37),
     "quickstart-like": (dict(vocab_size=256, hidden_size=128, intermediate_size=352,
                              num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=4,
                              max_position_embeddings=128, initializer_range=0.02), 1, 64),
@@ -98,7 +102,7 @@ def train_losses(model, inputs, labels):
 
 
 def compare(dump, work, fields, batch, seq, report):
-    config = LlamaConfig(**fields, **COMMON)
+    config = LlamaConfig(**{**COMMON, **fields})
     config.save_pretrained(work)
     tokens = torch.randint(config.vocab_size, (batch, seq + 1),
                            generator=torch.Generator().manual_seed(1))

@@ -5,10 +5,16 @@
 namespace lockstep::support {
 
 nlohmann::json to_json(const TinyJob& job) {
-  const nlohmann::json config = {
-      {"model_type", "llama"},    {"vocab_size", 256},      {"hidden_size", 48},
-      {"intermediate_size", 80},  {"num_hidden_layers", 2}, {"num_attention_heads", 4},
-      {"num_key_value_heads", 2}, {"head_dim", 12},         {"max_position_embeddings", 48}};
+  const nlohmann::json config = {{"model_type", "llama"},
+                                 {"vocab_size", 256},
+                                 {"hidden_size", 48},
+                                 {"intermediate_size", 80},
+                                 {"num_hidden_layers", 2},
+                                 {"num_attention_heads", 4},
+                                 {"num_key_value_heads", 2},
+                                 {"head_dim", 12},
+                                 {"max_position_embeddings", 48},
+                                 {"tie_word_embeddings", job.tie_word_embeddings}};
   return {{"name", "tiny"},
           {"ranks", job.ranks},
           {"train",

@@ -22,6 +22,7 @@ struct TinyJob {
   int64_t checkpoint_every = 4;
   double lr = 3e-3;
   std::string activation_checkpointing = "none";
+  bool tie_word_embeddings = false;
 };
 nlohmann::json to_json(const TinyJob& job);
 

@@ -229,7 +229,6 @@ TEST(TrainConfigTest, WhatIsKnownButNotHonouredIsRefusedAsNotSupported) {
       {"/tokenizer/type", "hf"},
       {"/model/path", "/data/llama"},
       {"/model/init", "pretrained"},
-      {"/model/config/tie_word_embeddings", true},
       {"/model/config/torch_dtype", "bfloat16"},
       {"/data/format", "jsonl"},
       {"/data/packing", true},

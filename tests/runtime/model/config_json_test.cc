@@ -34,6 +34,11 @@ TEST(ConfigJsonTest, ReadsBackWhatItWrites) {
   EXPECT_EQ(back->initializer_range, config.initializer_range);
 }
 
+TEST(ConfigJsonTest, KeepsWhetherEmbeddingsAreTied) {
+  EXPECT_TRUE(decode_config_json(encode_config_json(tied_model().config))->tie_word_embeddings);
+  EXPECT_FALSE(decode_config_json(encode_config_json(odd_model().config))->tie_word_embeddings);
+}
+
 TEST(ConfigJsonTest, TakesTransformersDefaultsForAbsentAndNullFields) {
   json object = written();
   for (const char* key : {"num_key_value_heads", "rope_parameters", "rope_theta", "rms_norm_eps"}) {
@@ -62,7 +67,7 @@ TEST(ConfigJsonTest, RefusesByNameWhatTheDecoderDoesNotDo) {
       {"model_type", "gpt2"},
       {"architectures", {"LlamaForSequenceClassification"}},
       {"hidden_act", "gelu"},
-      {"tie_word_embeddings", true},
+      {"tie_word_embeddings", "yes"},
       {"attention_bias", true},
       {"mlp_bias", true},
       {"attention_dropout", 0.1},

@@ -86,7 +86,7 @@ TEST(DecoderTest, APackedSequenceHasTheLossAndGradientOfItsDocumentsAlone) {
 TEST(DecoderTest, ActivationCheckpointingKeepsLessAndGivesTheSameBits) {
   using common::ActivationCheckpointing;
   for (const TestModel& model :
-       {odd_model(), packed_model(), wide_head_model(), single_token_model()}) {
+       {odd_model(), packed_model(), tied_model(), wide_head_model(), single_token_model()}) {
     const UnitBuffers params = random_params(model.config, 7);
     const std::vector<int32_t> tokens =
         random_tokens(model.shape.rows(), model.config.vocab_size, 1);
@@ -118,8 +118,8 @@ TEST(DecoderTest, ActivationCheckpointingKeepsLessAndGivesTheSameBits) {
 
 TEST(DecoderTest, HoldsWhatTheEstimateSays) {
   using common::ActivationCheckpointing;
-  for (const TestModel& model :
-       {odd_model(), wide_head_model(), single_token_model(), large_vocabulary_model()}) {
+  for (const TestModel& model : {odd_model(), tied_model(), wide_head_model(), single_token_model(),
+                                 large_vocabulary_model()}) {
     std::vector<int64_t> unit_elems;
     for (const Unit& unit : model_units(model.config)) unit_elems.push_back(unit.num_elems);
     EXPECT_EQ(common::unit_parameters(model.config), unit_elems);
@@ -137,6 +137,20 @@ TEST(DecoderTest, HoldsWhatTheEstimateSays) {
           << model.name;
     }
   }
+}
+
+TEST(DecoderTest, ATiedHeadRefusesToRunWithoutTheEmbedding) {
+  const TestModel model = tied_model();
+  Decoder decoder(model.config, model.shape);
+  const UnitBuffers params = random_params(model.config, 7);
+  const std::vector<int32_t> tokens = random_tokens(model.shape.rows(), model.config.vocab_size, 1);
+  MicroBatchIo io = {.tokens = tokens.data(), .labels = tokens.data()};
+  std::vector<float> gradients(params.back().size());
+  const int64_t last = decoder.num_blocks() - 1;
+  EXPECT_THROW(decoder.forward_block(last, params.back().data(), io), std::logic_error);
+  decoder.lend_tied(params.front().data(), nullptr);
+  EXPECT_THROW(decoder.backward_block(last, params.back().data(), io, gradients.data()),
+               std::logic_error);
 }
 
 TEST(DecoderTest, BlockCheckpointingKeepsOnlyInputsPerLayer) {

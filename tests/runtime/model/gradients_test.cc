@@ -154,7 +154,10 @@ TEST_P(GradientsTest, HeadMatchesAutograd) {
   expect_gradients_close(block.unit(), ours.gradients, expected);
 }
 
-TEST_P(GradientsTest, WholeModelMatchesAutograd) {
+// Also of models whose blocks cannot stand alone.
+class WholeModelTest : public GradientsTest {};
+
+TEST_P(WholeModelTest, MatchesAutograd) {
   Decoder decoder(config_, shape_);
   const UnitBuffers params = random_params(config_, 21);
   const PassResult ours = run_pass(decoder, params, io());
@@ -169,8 +172,9 @@ TEST_P(GradientsTest, WholeModelMatchesAutograd) {
   for (size_t i = 1; i + 1 < weights.size(); ++i) {
     x = reference::decoder_layer(config_, weights[i], x, positions());
   }
-  const at::Tensor loss_sum =
-      reference::head_loss(config_, weights.back(), x, to_long(labels_, {rows_}));
+  std::vector<at::Tensor> head = weights.back();
+  if (config_.tie_word_embeddings) head.push_back(weights.front()[0]);
+  const at::Tensor loss_sum = reference::head_loss(config_, head, x, to_long(labels_, {rows_}));
   const auto expected = torch::autograd::grad({loss_sum / 64}, inputs);
 
   EXPECT_NEAR(ours.loss_sum, loss_sum.item<double>(), 1e-6 * loss_sum.item<double>());
@@ -186,6 +190,11 @@ TEST_P(GradientsTest, WholeModelMatchesAutograd) {
 INSTANTIATE_TEST_SUITE_P(Models, GradientsTest,
                          testing::Values(odd_model(), packed_model(), wide_head_model(),
                                          single_token_model(), large_vocabulary_model()),
+                         [](const auto& model) { return model.param.name; });
+INSTANTIATE_TEST_SUITE_P(Models, WholeModelTest,
+                         testing::Values(odd_model(), tied_model(), packed_model(),
+                                         wide_head_model(), single_token_model(),
+                                         large_vocabulary_model()),
                          [](const auto& model) { return model.param.name; });
 
 }  // namespace

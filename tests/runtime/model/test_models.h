@@ -105,6 +105,14 @@ inline TestModel large_vocabulary_model() {
           .shape = {.batch = 3, .seq = 100}};
 }
 
+// The head uses the embedding's weight.
+inline TestModel tied_model() {
+  TestModel model = odd_model();
+  model.name = "tied";
+  model.config.tie_word_embeddings = true;
+  return model;
+}
+
 inline std::vector<float> random_floats(int64_t count, uint32_t seed, float deviation,
                                         float mean = 0) {
   std::mt19937 generator(seed);
@@ -151,14 +159,20 @@ struct PassResult {
 // Forward and backward of one micro-batch; gradients are those of loss_sum * loss_scale.
 inline PassResult run_pass(Decoder& decoder, const UnitBuffers& params, MicroBatchIo io) {
   PassResult result;
-  for (int64_t block = 0; block < decoder.num_blocks(); ++block) {
+  const int64_t last = decoder.num_blocks() - 1;
+  const bool is_tied = decoder.tied_block() == 0;
+  for (int64_t block = 0; block <= last; ++block) {
+    if (is_tied && block == last) decoder.lend_tied(params.front().data(), nullptr);
     decoder.forward_block(block, params[static_cast<size_t>(block)].data(), io);
     // Not a number: an element that backward does not write cannot pass as a gradient.
     result.gradients.emplace_back(static_cast<size_t>(decoder.unit(block).num_elems),
                                   std::nanf(""));
   }
-  for (int64_t block = decoder.num_blocks() - 1; block >= 0; --block) {
+  for (int64_t block = last; block >= 0; --block) {
     const auto i = static_cast<size_t>(block);
+    if (is_tied && block == last) {
+      decoder.lend_tied(params.front().data(), result.gradients.front().data());
+    }
     decoder.backward_block(block, params[i].data(), io, result.gradients[i].data());
   }
   result.loss_sum = io.loss_sum;

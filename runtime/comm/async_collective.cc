@@ -87,9 +87,9 @@ class AsyncCollective final : public Collective {
       throw std::logic_error(std::string(what) + ": all_gather of " + std::to_string(shard.size()) +
                              " bytes per rank into " + std::to_string(full.size()));
     }
-    return enqueue(full.empty(), [this, shard, full, name = std::string(what)] {
-      transport_->all_gather(shard, full, name);
-    });
+    if (full.empty()) return nothing_to_do();
+    const Standing own = make_standing(++num_issued_, step_, Verb::kAllGather, shard.size(), what);
+    return enqueue([this, shard, full, own] { transport_->all_gather(shard, full, own); });
   }
 
   PendingPtr all_to_all(std::span<const std::byte> send, std::span<std::byte> recv,
@@ -98,10 +98,13 @@ class AsyncCollective final : public Collective {
       throw std::logic_error(std::string(what) + ": all_to_all of " + std::to_string(send.size()) +
                              " bytes into " + std::to_string(recv.size()));
     }
-    return enqueue(send.empty(), [this, send, recv, name = std::string(what)] {
-      transport_->all_to_all(send, recv, name);
-    });
+    if (send.empty()) return nothing_to_do();
+    const Standing own =
+        make_standing(++num_issued_, step_, Verb::kAllToAll, send.size() / num_ranks(), what);
+    return enqueue([this, send, recv, own] { transport_->all_to_all(send, recv, own); });
   }
+
+  void begin_step(int64_t step) override { step_ = step; }
 
  private:
   struct Operation {
@@ -111,11 +114,15 @@ class AsyncCollective final : public Collective {
 
   size_t num_ranks() const { return static_cast<size_t>(transport_->world_size()); }
 
-  PendingPtr enqueue(bool empty, std::function<void()> operation) {
+  static PendingPtr nothing_to_do() {
     auto completion = std::make_shared<Completion>();
-    if (empty) {
-      completion->finish(std::nullopt);
-    } else {
+    completion->finish(std::nullopt);
+    return std::make_unique<QueuedPending>(std::move(completion));
+  }
+
+  PendingPtr enqueue(std::function<void()> operation) {
+    auto completion = std::make_shared<Completion>();
+    {
       const std::lock_guard lock(mutex_);
       queue_.push_back({std::move(operation), completion});
       issued_.notify_one();
@@ -153,6 +160,8 @@ class AsyncCollective final : public Collective {
   }
 
   std::unique_ptr<Transport> transport_;
+  uint64_t num_issued_ = 0;  // of the issuing thread
+  int64_t step_ = 0;         // of the issuing thread
   std::mutex mutex_;
   std::condition_variable_any issued_;
   std::deque<Operation> queue_;  // guarded by mutex_

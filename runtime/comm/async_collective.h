@@ -8,12 +8,14 @@
 #include <string_view>
 
 #include "runtime/comm/collective.h"
+#include "runtime/comm/standing.h"
 
 namespace lockstep::runtime {
 
 // Moves the bytes of one operation and returns when they are there. Called by one thread at a time,
-// never with empty buffers. Throws PeerLostError or CollectiveTimeoutError naming `what`; unusable
-// after a throw.
+// never with empty buffers. Throws PeerLostError or CollectiveTimeoutError naming operation and
+// culprit, std::logic_error if this rank is in another operation than its peers; unusable after a
+// throw. `own` numbers and names the operation: Note [Standings] in standing.h.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -21,9 +23,9 @@ class Transport {
   virtual int world_size() const = 0;
   virtual std::string_view backend() const = 0;
   virtual void all_gather(std::span<const std::byte> shard, std::span<std::byte> full,
-                          std::string_view what) = 0;
+                          const Standing& own) = 0;
   virtual void all_to_all(std::span<const std::byte> send, std::span<std::byte> recv,
-                          std::string_view what) = 0;
+                          const Standing& own) = 0;
 };
 
 // After the first failure every later operation fails the same way. Destroying the Collective

@@ -49,6 +49,8 @@ class Collective {
   // size: send.size() == recv.size() == world_size * slice.
   virtual PendingPtr all_to_all(std::span<const std::byte> send, std::span<std::byte> recv,
                                 std::string_view what) = 0;
+  // Names the step of training in the errors of operations that are issued from now on.
+  virtual void begin_step(int64_t step) = 0;
 };
 
 }  // namespace lockstep::runtime

@@ -1,13 +1,23 @@
 #include "runtime/comm/gloo_collective.h"
 
+#include <algorithm>
+#include <cstring>
+#include <future>
+#include <memory>
+#include <optional>
+#include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "runtime/comm/async_collective.h"
+#include "runtime/comm/standing.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -21,24 +31,39 @@ at::Tensor as_input(std::span<const std::byte> bytes) {
   return as_tensor({const_cast<std::byte*>(bytes.data()), bytes.size()});
 }
 
+// Operations that c10d itself gives up end this much after those that we give up.
+constexpr std::chrono::milliseconds kMargin{2000};
+// How often a waiting rank looks for a verdict, and how long after one rank's timeout the next
+// rank's comes.
+constexpr std::chrono::milliseconds kLook{20};
+constexpr std::chrono::milliseconds kTurn{50};
+constexpr int kMaxTurns = 20;
+// How long a lost connection may take to show as a silent rank.
+constexpr std::chrono::milliseconds kNamingLimit = 2 * Beacon::kSilence;
+
 // gloo throws one type for all that happens on the wire; only its words tell a late peer from a
 // lost one. "Application timeout caused pair closure" is what operations after a timeout report.
-[[noreturn]] void throw_translated(const std::exception& error, const std::string& what) {
+bool is_timeout(const std::exception& error) {
   const std::string message = error.what();
-  const std::string text = what + ": " + message.substr(0, message.find('\n'));
-  if (message.find("imed out") != std::string::npos ||
-      message.find("timeout") != std::string::npos) {
-    throw CollectiveTimeoutError(text);
-  }
-  if (dynamic_cast<const c10::Error*>(&error) != nullptr) throw std::runtime_error(text);
-  throw PeerLostError(text);
+  return message.find("imed out") != std::string::npos ||
+         message.find("timeout") != std::string::npos;
 }
 
+// Note [Headers]
+// Gloo matches operations by their order alone: ranks in different ones would wait for the timeout,
+// or mix their bytes. So each operation begins with an all-gather of the ranks' standings, the same
+// on all ranks whatever they are in, and goes on only if all are in the same. It costs a round of
+// small messages, and it is where a rank waits for late peers: in memory that c10d owns, so that
+// the wait can be given up before gloo does.
 class GlooTransport final : public Transport {
  public:
-  GlooTransport(const c10::intrusive_ptr<c10d::Store>& store, const GlooOptions& options)
-      : rank_(options.rank), world_size_(options.world_size) {
-    const auto group_options = c10d::ProcessGroupGloo::Options::create(options.timeout);
+  GlooTransport(const c10::intrusive_ptr<c10d::Store>& store, const GlooOptions& options,
+                std::unique_ptr<Beacon> beacon)
+      : rank_(options.rank),
+        world_size_(options.world_size),
+        timeout_(options.timeout),
+        beacon_(std::move(beacon)) {
+    const auto group_options = c10d::ProcessGroupGloo::Options::create(timeout_ + kMargin);
     group_options->devices.push_back(
         c10d::ProcessGroupGloo::createDeviceForHostname(options.local_address));
     group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank_, world_size_, group_options);
@@ -49,42 +74,121 @@ class GlooTransport final : public Transport {
   std::string_view backend() const override { return "gloo"; }
 
   void all_gather(std::span<const std::byte> shard, std::span<std::byte> full,
-                  std::string_view what) override {
+                  const Standing& own) override {
     at::Tensor output = as_tensor(full);
     at::Tensor input = as_input(shard);
-    await("all_gather of " + std::string(what),
-          [&] { return group_->_allgather_base(output, input); });
+    c10d::AllgatherOptions options;
+    options.timeout = timeout_;
+    carry_out(own, [&] { return group_->_allgather_base(output, input, options); });
   }
 
   void all_to_all(std::span<const std::byte> send, std::span<std::byte> recv,
-                  std::string_view what) override {
+                  const Standing& own) override {
     at::Tensor output = as_tensor(recv);
     at::Tensor input = as_input(send);
     std::vector<int64_t> equal_split;
-    await("all_to_all of " + std::string(what),
-          [&] { return group_->alltoall_base(output, input, equal_split, equal_split); });
+    c10d::AllToAllOptions options;
+    options.timeout = timeout_;
+    carry_out(own, [&] {
+      return group_->alltoall_base(output, input, equal_split, equal_split, options);
+    });
   }
 
  private:
+  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
   template <typename Issue>
-  static void await(const std::string& what, const Issue& issue) {
+  void carry_out(const Standing& own, const Issue& issue) {
+    beacon_->post(own);
     try {
+      exchange_headers(own);
       issue()->wait();
+    } catch (const PeerLostError&) {
+      throw;
+    } catch (const CollectiveTimeoutError&) {
+      throw;
+    } catch (const std::logic_error&) {
+      throw;
     } catch (const std::exception& error) {
-      throw_translated(error, what);
+      give_up_after(error, own);
     }
+    Standing past = own;
+    past.is_past = 1;
+    beacon_->post(past);
+  }
+
+  // Note [Headers]
+  void exchange_headers(const Standing& own) {
+    constexpr auto kBytes = static_cast<int64_t>(sizeof(Standing));
+    at::Tensor mine = at::empty({kBytes}, at::kByte);
+    at::Tensor all = at::empty({kBytes * world_size_}, at::kByte);
+    std::memcpy(mine.data_ptr(), &own, sizeof(own));
+    const WorkPtr work = group_->_allgather_base(all, mine);
+    await_or_give_up(work, own);
+    std::vector<Standing> standings(static_cast<std::size_t>(world_size_));
+    std::memcpy(standings.data(), all.data_ptr(), standings.size() * sizeof(Standing));
+    if (const std::optional<int> divergent = find_divergent(standings)) {
+      beacon_->learn(standings);
+      give_up(*beacon_, own, {*divergent, Blame::kDiverged}, timeout_);
+    }
+  }
+
+  void await_or_give_up(const WorkPtr& work, const Standing& own) {
+    const auto done = std::make_shared<std::promise<void>>();
+    const std::future<void> completed = done->get_future();
+    work->getFuture()->addCallback([done](c10::ivalue::Future&) { done->set_value(); });
+    // Ranks that wait for the same peer do not find out at once: the first tells the others.
+    const auto deadline =
+        std::chrono::steady_clock::now() + timeout_ + std::min(rank_, kMaxTurns) * kTurn;
+    while (completed.wait_for(kLook) != std::future_status::ready) {
+      if (const auto verdict = beacon_->verdict()) throw_verdict(*beacon_, own, *verdict);
+      if (std::chrono::steady_clock::now() < deadline) continue;
+      give_up(*beacon_, own, late_verdict(*beacon_, own.sequence, -1), timeout_);
+    }
+    work->wait();  // throws what went wrong
+  }
+
+  // A connection tells that something broke, but not which rank: the silent one did.
+  [[noreturn]] void give_up_after(const std::exception& error, const Standing& own) {
+    if (const auto verdict = beacon_->verdict()) throw_verdict(*beacon_, own, *verdict);
+    if (is_timeout(error)) {
+      give_up(*beacon_, own, late_verdict(*beacon_, own.sequence, -1), timeout_);
+    }
+    if (dynamic_cast<const c10::Error*>(&error) != nullptr) {
+      throw std::runtime_error(name_of(own) + ": " + first_line(error));
+    }
+    const auto limit = std::chrono::steady_clock::now() + kNamingLimit;
+    while (std::chrono::steady_clock::now() < limit) {
+      std::this_thread::sleep_for(Beacon::kInterval);
+      if (const auto verdict = beacon_->verdict()) throw_verdict(*beacon_, own, *verdict);
+      for (int peer = 0; peer < world_size_; ++peer) {
+        const Presence presence = beacon_->presence(peer);
+        if (presence == Presence::kThere) continue;
+        const Blame blame = presence == Presence::kLeft ? Blame::kLeft : Blame::kDead;
+        give_up(*beacon_, own, {peer, blame}, timeout_);
+      }
+    }
+    throw PeerLostError(name_of(own) + ": " + first_line(error) + "; " + describe_ranks(*beacon_));
+  }
+
+  static std::string first_line(const std::exception& error) {
+    const std::string message = error.what();
+    return message.substr(0, message.find('\n'));
   }
 
   int rank_;
   int world_size_;
+  std::chrono::milliseconds timeout_;
+  std::unique_ptr<Beacon> beacon_;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
 };
 
 }  // namespace
 
 std::unique_ptr<Collective> make_gloo_collective(const c10::intrusive_ptr<c10d::Store>& store,
-                                                 const GlooOptions& options) {
-  return make_async_collective(std::make_unique<GlooTransport>(store, options));
+                                                 const GlooOptions& options,
+                                                 std::unique_ptr<Beacon> beacon) {
+  return make_async_collective(std::make_unique<GlooTransport>(store, options, std::move(beacon)));
 }
 
 }  // namespace lockstep::runtime

@@ -7,6 +7,7 @@
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "runtime/comm/beacon.h"
 #include "runtime/comm/collective.h"
 
 namespace lockstep::runtime {
@@ -21,7 +22,9 @@ struct GlooOptions {
 // Connects all ranks through `store`, which must be a prefix that no other group uses (a second
 // group on the same keys would pick up the first one's addresses). Throws what c10d throws if the
 // ranks do not meet.
+//   beacon: started; tells where the ranks stand.
 std::unique_ptr<Collective> make_gloo_collective(const c10::intrusive_ptr<c10d::Store>& store,
-                                                 const GlooOptions& options);
+                                                 const GlooOptions& options,
+                                                 std::unique_ptr<Beacon> beacon);
 
 }  // namespace lockstep::runtime

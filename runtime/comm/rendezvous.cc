@@ -28,8 +28,9 @@ using Clock = std::chrono::steady_clock;
 // Note [The meeting]
 // Keys, all under "attempt-A/". Rank 0 sets `segment` to the name of a fresh segment, or to "" if
 // it could not or must not make one. Every rank tries to open it and sets `joined/R` to "yes" or to
-// the reason why not. Rank 0 reads them all and sets `backend`; everybody follows. At the end every
-// rank sets `connected/R` and rank 0, whose process holds the store, stays until all have.
+// the reason why not. Rank 0 reads them all and sets `backend`; everybody follows. For Gloo they
+// also tell where their beacons are. At the end every rank sets `connected/R` and rank 0, whose
+// process holds the store, stays until all have.
 
 std::string endpoint_of(const RendezvousOptions& options) {
   return options.master_addr + ":" + std::to_string(options.master_port);
@@ -187,13 +188,30 @@ std::string agree_on_backend(const RendezvousOptions& options, Meeting& meeting,
   return meeting.get("backend", "rank 0 to hear from all ranks");
 }
 
-std::unique_ptr<Collective> connect_gloo(const RendezvousOptions& options, const Meeting& meeting) {
-  return make_gloo_collective(
-      c10::make_intrusive<c10d::PrefixStore>("gloo", meeting.store()),
-      {.rank = options.rank,
-       .world_size = options.world_size,
-       .local_address = local_address_towards(meeting.address(), options.master_port),
-       .timeout = options.timeout});
+// Every rank sets `beacon/R` to its endpoint, and rank 0 `token`.
+std::unique_ptr<Beacon> start_beacon(const RendezvousOptions& options, Meeting& meeting,
+                                     const std::string& local_address) {
+  auto beacon = std::make_unique<Beacon>(BeaconOptions{
+      .rank = options.rank, .world_size = options.world_size, .local_address = local_address});
+  meeting.set_own("beacon", beacon->endpoint());
+  if (options.rank == 0) {
+    std::random_device random;
+    meeting.set("token", std::to_string(uint64_t{random()} << 32 | random()));
+  }
+  const uint64_t token = std::stoull(meeting.get("token", "rank 0"));
+  beacon->start(meeting.get_from_all("beacon"), token);
+  return beacon;
+}
+
+std::unique_ptr<Collective> connect_gloo(const RendezvousOptions& options, Meeting& meeting) {
+  const std::string local_address = local_address_towards(meeting.address(), options.master_port);
+  std::unique_ptr<Beacon> beacon = start_beacon(options, meeting, local_address);
+  return make_gloo_collective(c10::make_intrusive<c10d::PrefixStore>("gloo", meeting.store()),
+                              {.rank = options.rank,
+                               .world_size = options.world_size,
+                               .local_address = local_address,
+                               .timeout = options.timeout},
+                              std::move(beacon));
 }
 
 std::unique_ptr<Collective> meet(const RendezvousOptions& options) {

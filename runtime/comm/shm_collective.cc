@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <stdexcept>
-#include <string>
+#include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "runtime/comm/async_collective.h"
 #include "runtime/comm/futex.h"
+#include "runtime/comm/shm_board.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -27,14 +28,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kProbeInterval{100};
 constexpr int kSpins = 500;
 
-// Value of the abort word: who is gone or gave up.
-constexpr uint32_t kGaveUp = 1U << 31;
-
-enum class Kind : uint64_t { kAllGather = 1, kAllToAll = 2 };
-
-std::string_view to_string(Kind kind) {
-  return kind == Kind::kAllGather ? "all_gather" : "all_to_all";
-}
+// How long ranks that are in another operation than this one may take to say so.
+constexpr std::chrono::milliseconds kWordLimit{2000};
 
 bool has_reached(uint32_t count, uint32_t target) {
   return static_cast<int32_t>(count - target) >= 0;
@@ -42,18 +37,18 @@ bool has_reached(uint32_t count, uint32_t target) {
 
 // One operation under way. Bytes are per pair of ranks.
 struct Transfer {
-  Kind kind = Kind::kAllGather;
+  const Standing& own;
+  uint64_t print = 0;               // fingerprint(own)
   const std::byte* from = nullptr;  // all_gather: the shard; all_to_all: one slice per rank
   std::byte* to = nullptr;          // one slice per rank
   size_t slice_bytes = 0;
-  std::string_view what;
   Clock::time_point deadline;
 };
 
 class ShmTransport final : public Transport {
  public:
   ShmTransport(std::unique_ptr<ShmSegment> segment, std::chrono::milliseconds timeout)
-      : segment_(std::move(segment)), timeout_(timeout) {
+      : segment_(std::move(segment)), board_(*segment_), timeout_(timeout) {
     const auto ranks = static_cast<unsigned>(segment_->world_size());
     // With more ranks than cores a spinning rank only keeps the awaited one from running.
     num_spins_ = ranks <= std::thread::hardware_concurrency() ? kSpins : 0;
@@ -64,33 +59,27 @@ class ShmTransport final : public Transport {
   std::string_view backend() const override { return "shared-memory"; }
 
   void all_gather(std::span<const std::byte> shard, std::span<std::byte> full,
-                  std::string_view what) override {
-    std::byte* const own = full.data() + static_cast<size_t>(rank()) * shard.size();
-    if (own != shard.data()) std::memcpy(own, shard.data(), shard.size());
-    run({.kind = Kind::kAllGather,
-         .from = shard.data(),
-         .to = full.data(),
-         .slice_bytes = shard.size(),
-         .what = what});
+                  const Standing& own) override {
+    std::byte* const mine = full.data() + static_cast<size_t>(rank()) * shard.size();
+    if (mine != shard.data()) std::memcpy(mine, shard.data(), shard.size());
+    run({.own = own, .from = shard.data(), .to = full.data(), .slice_bytes = shard.size()});
   }
 
   void all_to_all(std::span<const std::byte> send, std::span<std::byte> recv,
-                  std::string_view what) override {
+                  const Standing& own) override {
     const size_t slice_bytes = send.size() / static_cast<size_t>(world_size());
-    const size_t own = static_cast<size_t>(rank()) * slice_bytes;
-    std::memcpy(recv.data() + own, send.data() + own, slice_bytes);
-    run({.kind = Kind::kAllToAll,
-         .from = send.data(),
-         .to = recv.data(),
-         .slice_bytes = slice_bytes,
-         .what = what});
+    const size_t mine = static_cast<size_t>(rank()) * slice_bytes;
+    std::memcpy(recv.data() + mine, send.data() + mine, slice_bytes);
+    run({.own = own, .from = send.data(), .to = recv.data(), .slice_bytes = slice_bytes});
   }
 
  private:
   void run(Transfer transfer) {
     transfer.deadline = Clock::now() + timeout_;
+    transfer.print = fingerprint(transfer.own);
+    board_.post(transfer.own);
     // An all_to_all slot holds one piece for every rank.
-    const size_t pieces = transfer.kind == Kind::kAllToAll ? static_cast<size_t>(world_size()) : 1;
+    const size_t pieces = is_all_to_all(transfer) ? static_cast<size_t>(world_size()) : 1;
     const size_t piece_bytes = segment_->slot_bytes() / pieces;
     for (size_t begin = 0; begin < transfer.slice_bytes; begin += piece_bytes) {
       const size_t bytes = std::min(piece_bytes, transfer.slice_bytes - begin);
@@ -101,6 +90,13 @@ class ShmTransport final : public Transport {
       ++num_chunks_;
       advance(segment_->state(rank()).consumed);
     }
+    Standing past = transfer.own;
+    past.is_past = 1;
+    board_.post(past);
+  }
+
+  static bool is_all_to_all(const Transfer& transfer) {
+    return transfer.own.verb == Verb::kAllToAll;
   }
 
   uint32_t slot_index() const { return num_chunks_ % ShmSegment::kNumSlots; }
@@ -113,7 +109,7 @@ class ShmTransport final : public Transport {
             transfer);
     }
     std::byte* const slot = segment_->slot(rank(), slot_index()).data();
-    if (transfer.kind == Kind::kAllGather) {
+    if (!is_all_to_all(transfer)) {
       std::memcpy(slot, transfer.from + begin, bytes);
     } else {
       for (size_t peer = 0; peer < static_cast<size_t>(world_size()); ++peer) {
@@ -122,22 +118,17 @@ class ShmTransport final : public Transport {
                     bytes);
       }
     }
-    segment_->tag(rank(), slot_index()) = {.operation = static_cast<uint64_t>(transfer.kind),
-                                           .bytes = transfer.slice_bytes};
+    segment_->tag(rank(), slot_index()).fingerprint = transfer.print;
     advance(segment_->state(rank()).published);
   }
 
   // Step 3 of Note [Chunks].
   void fetch(const Transfer& transfer, int peer, size_t begin, size_t bytes) {
     await(segment_->state(peer).published, num_chunks_ + 1, peer, transfer);
-    const ShmSegment::SlotTag tag = segment_->tag(peer, slot_index());
-    if (tag.operation != static_cast<uint64_t>(transfer.kind) ||
-        tag.bytes != transfer.slice_bytes) {
-      abort_with(kGaveUp, rank());
-      throw std::logic_error(describe(transfer) + ": rank " + std::to_string(peer) +
-                             " is in an operation of another kind or size");
+    if (segment_->tag(peer, slot_index()).fingerprint != transfer.print) {
+      throw_diverged(peer, transfer);
     }
-    const size_t piece = transfer.kind == Kind::kAllToAll ? static_cast<size_t>(rank()) : 0;
+    const size_t piece = is_all_to_all(transfer) ? static_cast<size_t>(rank()) : 0;
     std::memcpy(transfer.to + static_cast<size_t>(peer) * transfer.slice_bytes + begin,
                 segment_->slot(peer, slot_index()).data() + piece * bytes, bytes);
   }
@@ -161,49 +152,44 @@ class ShmTransport final : public Transport {
       futex_wait(counter, count, kProbeInterval);
       if (Clock::now() < next_probe) continue;
       // Verdicts are taken before the counter is read once more: a peer may publish and then leave.
-      const bool gone = segment_->is_dead(peer);
-      const uint32_t aborted = segment_->abort_word().load(std::memory_order_acquire);
+      const Presence presence = board_.presence(peer);
+      const std::optional<Verdict> verdict = board_.verdict();
       if (has_reached(counter.load(std::memory_order_acquire), target)) return;
       // The first verdict names the culprit; a peer may only have left because of it.
-      if (aborted != 0) throw_aborted(aborted, transfer);
-      if (gone) throw_lost(peer, transfer);
-      if (Clock::now() >= transfer.deadline) throw_timeout(peer, transfer);
+      if (verdict) throw_verdict(board_, transfer.own, *verdict);
+      if (presence != Presence::kThere) {
+        const Blame blame = presence == Presence::kLeft ? Blame::kLeft : Blame::kDead;
+        give_up(board_, transfer.own, {peer, blame}, timeout_);
+      }
+      if (Clock::now() >= transfer.deadline) {
+        give_up(board_, transfer.own, late_verdict(board_, transfer.own.sequence, peer), timeout_);
+      }
       next_probe = Clock::now() + kProbeInterval;
     }
   }
 
-  [[noreturn]] void throw_lost(int peer, const Transfer& transfer) {
-    const bool left = segment_->state(peer).left.load(std::memory_order_acquire) != 0;
-    abort_with(0, peer);
-    throw PeerLostError(describe(transfer) + ": rank " + std::to_string(peer) +
-                        (left ? " has left" : " is dead"));
-  }
-
-  [[noreturn]] static void throw_aborted(uint32_t word, const Transfer& transfer) {
-    const std::string who = "rank " + std::to_string((word & ~kGaveUp) - 1);
-    throw PeerLostError(describe(transfer) + ": " + who +
-                        ((word & kGaveUp) != 0 ? " gave up" : " is gone, as a peer found"));
-  }
-
-  [[noreturn]] void throw_timeout(int peer, const Transfer& transfer) {
-    abort_with(kGaveUp, rank());
-    throw CollectiveTimeoutError(describe(transfer) + ": rank " + std::to_string(peer) +
-                                 " did not arrive within " + std::to_string(timeout_.count()) +
-                                 " ms");
-  }
-
-  // The first verdict stays; sleepers see it at their next probe.
-  void abort_with(uint32_t flag, int culprit) {
-    uint32_t expected = 0;
-    segment_->abort_word().compare_exchange_strong(expected,
-                                                   flag | (static_cast<uint32_t>(culprit) + 1));
-  }
-
-  static std::string describe(const Transfer& transfer) {
-    return std::string(to_string(transfer.kind)) + " of " + std::string(transfer.what);
+  // Waits until every rank has told what it is in, then blames the one that differs from most.
+  [[noreturn]] void throw_diverged(int peer, const Transfer& transfer) {
+    const Clock::time_point limit = Clock::now() + std::min(timeout_, kWordLimit);
+    std::vector<Standing> standings;
+    bool all_told = false;
+    while (!all_told && Clock::now() < limit && !board_.verdict()) {
+      standings.clear();
+      all_told = true;
+      for (int rank = 0; rank < world_size(); ++rank) {
+        const std::optional<Standing> standing = board_.read(rank);
+        all_told = all_told && standing->sequence >= transfer.own.sequence;
+        if (standing->sequence == transfer.own.sequence) standings.push_back(*standing);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    const bool complete = standings.size() == static_cast<size_t>(world_size());
+    const int culprit = complete ? find_divergent(standings).value_or(peer) : peer;
+    give_up(board_, transfer.own, {culprit, Blame::kDiverged}, timeout_);
   }
 
   std::unique_ptr<ShmSegment> segment_;
+  ShmBoard board_;
   std::chrono::milliseconds timeout_;
   int num_spins_ = 0;
   uint32_t num_chunks_ = 0;  // done so far, modulo 2^32, as the counters

@@ -12,8 +12,8 @@
 
 namespace lockstep::runtime {
 
-// Layout of the file: Header, RankState[world_size], SlotTag[world_size][kNumSlots], padding to a
-// page, staging slots [world_size][kNumSlots][slot_bytes].
+// Layout of the file: Header, RankState[world_size], SlotTag[world_size][kNumSlots],
+// StandingWords[world_size], padding to a page, staging slots [world_size][kNumSlots][slot_bytes].
 struct ShmSegment::Header {
   std::atomic<uint64_t> magic;
   uint64_t world_size = 0;
@@ -23,7 +23,7 @@ struct ShmSegment::Header {
 
 namespace {
 
-constexpr uint64_t kMagic = 0x31736b636f6cULL;  // "locks1"
+constexpr uint64_t kMagic = 0x32736b636f6cULL;  // "locks2"
 constexpr size_t kPageBytes = 4096;
 constexpr size_t kLineBytes = 64;
 
@@ -54,6 +54,7 @@ struct flock byte_lock(int rank) {
 struct Offsets {
   size_t states = 0;
   size_t tags = 0;
+  size_t standings = 0;
   size_t slots = 0;
   size_t end = 0;
 };
@@ -63,8 +64,9 @@ Offsets offsets_of(size_t header_bytes, size_t world_size, size_t slot_bytes) {
   Offsets offsets;
   offsets.states = align_up(header_bytes, kLineBytes);
   offsets.tags = offsets.states + world_size * sizeof(ShmSegment::RankState);
+  offsets.standings = offsets.tags + world_size * kSlots * sizeof(ShmSegment::SlotTag);
   offsets.slots =
-      align_up(offsets.tags + world_size * kSlots * sizeof(ShmSegment::SlotTag), kPageBytes);
+      align_up(offsets.standings + world_size * sizeof(ShmSegment::StandingWords), kPageBytes);
   offsets.end = offsets.slots + world_size * kSlots * slot_bytes;
   return offsets;
 }
@@ -174,6 +176,11 @@ ShmSegment::SlotTag& ShmSegment::tag(int rank, uint32_t slot) const {
   const Offsets offsets = offsets_of(sizeof(Header), static_cast<size_t>(world_size_), slot_bytes_);
   const size_t index = static_cast<size_t>(rank) * kNumSlots + slot;
   return reinterpret_cast<SlotTag*>(base_ + offsets.tags)[index];
+}
+
+ShmSegment::StandingWords& ShmSegment::standing(int rank) const {
+  const Offsets offsets = offsets_of(sizeof(Header), static_cast<size_t>(world_size_), slot_bytes_);
+  return reinterpret_cast<StandingWords*>(base_ + offsets.standings)[rank];
 }
 
 std::span<std::byte> ShmSegment::slot(int rank, uint32_t slot) const {

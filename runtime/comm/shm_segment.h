@@ -8,11 +8,14 @@
 // may also be threads of one process.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+
+#include "runtime/comm/standing.h"
 
 namespace lockstep::runtime {
 
@@ -42,8 +45,13 @@ class ShmSegment {
   };
   // What the staged chunk belongs to, so that ranks out of step are found out.
   struct alignas(64) SlotTag {
-    uint64_t operation = 0;
-    uint64_t bytes = 0;
+    uint64_t fingerprint = 0;  // Note [Standings] in standing.h
+  };
+  // A Standing and its version: see ShmBoard.
+  struct alignas(64) StandingWords {
+    static constexpr size_t kNumWords = sizeof(Standing) / sizeof(uint64_t);
+    std::atomic<uint32_t> version;
+    std::array<std::atomic<uint64_t>, kNumWords> values;
   };
 
   // Opens, maps and joins an initialised segment as `rank`. Throws std::system_error if it cannot
@@ -57,9 +65,10 @@ class ShmSegment {
   int world_size() const { return world_size_; }
   size_t slot_bytes() const { return slot_bytes_; }
 
-  std::atomic<uint32_t>& abort_word() const;  // 0 until a rank gives up; see ShmTransport
+  std::atomic<uint32_t>& abort_word() const;  // 0 until a rank gives up; see ShmBoard
   RankState& state(int rank) const;
   SlotTag& tag(int rank, uint32_t slot) const;
+  StandingWords& standing(int rank) const;
   std::span<std::byte> slot(int rank, uint32_t slot) const;
 
   // True if `rank` has joined and its lock is gone: dead, or left. See Note [Proof of life].

@@ -26,6 +26,7 @@ class SingleCollective final : public Collective {
                         std::string_view what) override {
     return copy(send, recv, what);
   }
+  void begin_step(int64_t /*step*/) override {}
 
  private:
   static PendingPtr copy(std::span<const std::byte> from, std::span<std::byte> to,

@@ -122,6 +122,7 @@ StepControl exchange_control(Collective& collective, const OwnControl& own) {
 
 StepStats train_step(RankState& s, bool stop_wished) {
   const Clock::time_point start = Clock::now();
+  s.collective->begin_step(s.step + 1);
   std::vector<double> losses;
   for (const int64_t micro_batch : s.parallelism->micro_batches()) {
     losses.push_back(run_micro_batch(s, micro_batch));

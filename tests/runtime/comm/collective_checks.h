@@ -82,6 +82,32 @@ inline void check_overlap(Collective& collective, int num_units) {
   }
 }
 
+// All ranks are in the same collective, but `divergent` names another unit: it is the one that is
+// told so, and the others name it.
+inline void check_divergence(Collective& collective, int divergent) {
+  collective.begin_step(3);
+  check_all_to_all(collective, 100, 0);
+  const bool diverges = collective.rank() == divergent;
+  std::vector<std::byte> own(4);
+  std::vector<std::byte> full(4 * static_cast<size_t>(collective.world_size()));
+  const std::string culprit = "rank " + std::to_string(divergent);
+  std::string message;
+  try {
+    collective.all_gather(own, full, diverges ? "unit layer.1" : "unit layer.0")->wait();
+  } catch (const PeerLostError& error) {
+    EXPECT_FALSE(diverges) << error.what();
+    message = error.what();
+    EXPECT_NE(message.find(culprit + " is in another collective"), std::string::npos) << message;
+  } catch (const std::runtime_error& error) {
+    EXPECT_TRUE(diverges) << error.what();
+    message = error.what();
+    EXPECT_NE(message.find("this rank is in another collective"), std::string::npos) << message;
+  }
+  EXPECT_NE(message.find(culprit + " in operation 2 (all_gather of unit layer.1, step 3)"),
+            std::string::npos)
+      << message;
+}
+
 // Sizes around and far beyond `chunk_bytes`, the backend's own unit of transfer.
 inline void check_backend(Collective& collective, size_t chunk_bytes) {
   int round = 0;

@@ -180,8 +180,17 @@ std::string message_after_kill(Backend backend) {
   return message;
 }
 
-TEST(RendezvousTest, ReportsAKilledPeerOverGloo) {
-  EXPECT_THAT(message_after_kill(Backend::kGloo), HasSubstr("all_to_all of unit layer.3"));
+TEST(RendezvousTest, NamesAKilledPeerOverGloo) {
+  EXPECT_THAT(message_after_kill(Backend::kGloo),
+              HasSubstr("all_to_all of unit layer.3: rank 1 is dead; rank 0 in operation 2"));
+}
+
+TEST(RendezvousTest, NamesTheRankThatDivergesOverGloo) {
+  const int port = free_port();
+  run_ranks(3, [&](int rank) {
+    const auto collective = connect(local_options(rank, 3, port, Backend::kGloo));
+    check_divergence(*collective, 2);
+  });
 }
 
 TEST(RendezvousTest, NamesAKilledPeerOverSharedMemory) {
@@ -201,7 +210,14 @@ TEST(RendezvousTest, GlooTellsALatePeerFromALostOne) {
     }
     std::vector<std::byte> send(64);
     std::vector<std::byte> recv(64);
-    EXPECT_THROW(collective->all_to_all(send, recv, "unit 0")->wait(), CollectiveTimeoutError);
+    try {
+      collective->all_to_all(send, recv, "unit 0")->wait();
+      ADD_FAILURE() << "nobody came";
+    } catch (const CollectiveTimeoutError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("all_to_all of unit 0: rank 1 did not arrive within "
+                                          "3000 ms; rank 0 in operation 1 (all_to_all of unit 0, "
+                                          "step 0); rank 1 before its first operation"));
+    }
     done = true;
     done.notify_all();
   });

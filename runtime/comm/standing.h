@@ -1,0 +1,94 @@
+// Where every rank stands in the sequence of collectives, and who is to blame when it breaks.
+//
+// Note [Standings]
+// Every rank numbers its collectives and posts the one that it is in on a board that its peers can
+// read. There are two carriers: the shared segment (ShmBoard) and datagrams (Beacon). Before bytes
+// of an operation are used, its number and fingerprint are compared between the ranks, so that
+// ranks in different operations are found out and never mix their bytes. When an operation fails,
+// whoever notices accuses a rank; the first verdict holds for all, so that all name the same one.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace lockstep::runtime {
+
+enum class Verb : uint32_t { kAllGather = 1, kAllToAll = 2 };
+std::string_view to_string(Verb verb);
+
+// The newest collective that a rank has begun. Plain bytes: it travels as it is.
+struct Standing {
+  uint64_t sequence = 0;  // counted from 1; 0 = none yet
+  int64_t step = 0;       // of training; 0 = before the first
+  uint64_t slice_bytes = 0;
+  Verb verb = Verb::kAllGather;
+  uint32_t is_past = 0;         // 1: the rank has finished it
+  std::array<char, 64> what{};  // cut to fit, ends with 0
+};
+static_assert(sizeof(Standing) == 96);
+
+Standing make_standing(uint64_t sequence, int64_t step, Verb verb, uint64_t slice_bytes,
+                       std::string_view what);
+// Equal for ranks in the same collective of the same step; is_past does not count.
+uint64_t fingerprint(const Standing& standing);
+// "all_gather of unit layer.3"
+std::string name_of(const Standing& standing);
+
+enum class Blame : uint32_t { kDead = 1, kLeft = 2, kLate = 3, kDiverged = 4 };
+
+struct Verdict {
+  int culprit = -1;  // rank; -1 = nobody could be named
+  Blame blame = Blame::kDead;
+};
+
+enum class Presence {
+  kThere,
+  kSilent,  // stopped, dead or cut off
+  kLeft,    // said goodbye
+  kDead,
+};
+
+class StandingBoard {
+ public:
+  virtual ~StandingBoard() = default;
+  virtual int rank() const = 0;
+  virtual int world_size() const = 0;
+  virtual void post(const Standing& standing) = 0;
+  // The newest word of a rank; nothing if there was none.
+  virtual std::optional<Standing> read(int rank) const = 0;
+  virtual Presence presence(int rank) const = 0;
+  // Tells all ranks, unless a verdict is known, which stays: returns that one.
+  virtual std::optional<Verdict> accuse(const Verdict& verdict) = 0;
+  virtual std::optional<Verdict> verdict() const = 0;
+};
+
+// The first rank that is in another operation than most are (than the lowest is, if there are as
+// many of either); nothing if all are in the same.
+std::optional<int> find_divergent(std::span<const Standing> by_rank);
+
+// Whom to blame for a timeout in operation `sequence`: the first peer that has not begun it, else
+// the first that is not there, else `awaited`.
+Verdict late_verdict(const StandingBoard& board, uint64_t sequence, int awaited);
+
+// "rank 0 in operation 7 (all_gather of unit head, step 3); rank 1 past operation 6 (...)"; the
+// first 8 ranks.
+std::string describe_ranks(const StandingBoard& board);
+
+// Throws what the verdict of the ranks means for this one, which is in `own`: std::logic_error if
+// it is the one that diverged, else PeerLostError. The message names culprit, collective, and where
+// every rank stands.
+[[noreturn]] void throw_verdict(const StandingBoard& board, const Standing& own,
+                                const Verdict& verdict);
+
+// Accuses and throws: CollectiveTimeoutError if a peer is late and this rank is the first to find
+// out, else as throw_verdict().
+//   timeout: how long it was waited for.
+[[noreturn]] void give_up(StandingBoard& board, const Standing& own, const Verdict& mine,
+                          std::chrono::milliseconds timeout);
+
+}  // namespace lockstep::runtime

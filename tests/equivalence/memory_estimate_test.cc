@@ -73,6 +73,7 @@ class MemoryEstimateTest : public testing::Test {
                .attempt = attempt});
     EXPECT_EQ(gang.wait(), std::vector<int>(static_cast<std::size_t>(ranks), 0)) << gang.log(0);
     std::vector<std::string> logs;
+    logs.reserve(static_cast<std::size_t>(ranks));
     for (int rank = 0; rank < ranks; ++rank) logs.push_back(gang.log(rank));
     return logs;
   }
@@ -122,6 +123,17 @@ TEST_F(MemoryEstimateTest, IsWithinTenPercentOfResidentMemoryAndOfItsGrowth) {
       EXPECT_NEAR(static_cast<double>(growth), added, kBound * added) << ranks << " ranks";
       EXPECT_NEAR(static_cast<double>(end["resident_peak_bytes"]), total, kBound * total);
     }
+  }
+}
+
+TEST_F(MemoryEstimateTest, CountsWhatATiedHeadBorrowsAndWhatCheckpointingSaves) {
+  nlohmann::json job = tiny(2, "zero3");
+  job["train"]["model"]["config"]["tie_word_embeddings"] = true;
+  job["train"]["activationCheckpointing"] = "selective";
+  const auto estimated = static_cast<double>(estimate(job).buffers());
+  for (const std::string& log : train(job, "tied")) {
+    EXPECT_NEAR(static_cast<double>(read_memory(log, "end")["buffer_peak_bytes"]), estimated,
+                kBound * estimated);
   }
 }
 

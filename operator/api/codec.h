@@ -23,6 +23,10 @@ nlohmann::json encode_status(const TrainingJobStatus& status);
 // Reads what encode_status() wrote; what is missing or of a wrong type keeps its default.
 TrainingJobStatus decode_status(const nlohmann::json& status);
 
+// Productive share of the time since the first attempt, less what was spent suspended: "0.97".
+// Empty while there is no such time.
+std::string goodput_ratio(const Goodput& goodput);
+
 // "2026-01-31T12:00:00Z"
 std::string format_time(Time time);
 // Nothing if `text` is not an RFC 3339 time; fractions of a second are dropped.

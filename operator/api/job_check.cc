@@ -81,6 +81,29 @@ void check_env(const json& env, Problems& problems) {
   }
 }
 
+void check_rules(const json& policy, Problems& problems) {
+  const json* rules = find(policy, "rules");
+  if (rules == nullptr || !rules->is_array()) return;
+  for (size_t i = 0; i < rules->size(); ++i) {
+    if ((find((*rules)[i], "exitCodes") != nullptr) == (find((*rules)[i], "reasons") != nullptr)) {
+      problems.push_back({.path = common::item_path("spec.failurePolicy.rules", i),
+                          .message = "must have exactly one of exitCodes and reasons"});
+    }
+  }
+}
+
+// `policy` as far as check_rules() reads it.
+json relations_of(const FailurePolicy& policy) {
+  json rules = json::array();
+  for (const FailureRule& rule : policy.rules) {
+    json item = json::object();
+    if (!rule.exit_codes.empty()) item["exitCodes"] = rule.exit_codes;
+    if (!rule.reasons.empty()) item["reasons"] = rule.reasons;
+    rules.push_back(std::move(item));
+  }
+  return {{"rules", std::move(rules)}};
+}
+
 }  // namespace
 
 Problems check_name(const std::string& name) {
@@ -111,6 +134,7 @@ Problems check_spec_relations(const json& spec) {
   if (const json* env = find(spec, "env"); env != nullptr && env->is_array()) {
     check_env(*env, problems);
   }
+  if (const json* policy = find(spec, "failurePolicy")) check_rules(*policy, problems);
   const json* ranks = find(spec, "ranks");
   const bool known_ranks = ranks != nullptr && ranks->is_number_integer();
   if (const json* train = find(spec, "train")) {
@@ -133,6 +157,7 @@ Problems check_job(const TrainingJob& job) {
                                        .append(std::to_string(spec.ranks))});
   }
   json relations = {{"inputs", spec.inputs}, {"output", spec.output}, {"env", json::array()}};
+  relations["failurePolicy"] = relations_of(spec.failure_policy);
   for (const auto& [name, value] : spec.env) relations["env"].push_back({{"name", name}});
   if (!spec.command.empty()) relations["command"] = spec.command;
   if (!spec.args.empty()) relations["args"] = spec.args;

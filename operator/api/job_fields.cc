@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "operator/api/training_job.h"
 #include "runtime/common/suggest.h"
 #include "runtime/common/train_fields.h"
 
@@ -163,11 +164,63 @@ std::vector<CelRule> spec_rules(const std::vector<Field>& children) {
        "ranks cannot change while train.batch.accumulationSteps is given: the batch would change; "
        "give globalBatchSize and microBatchSize",
        ".ranks"},
+      {"has(self.managedBy) == has(oldSelf.managedBy) && (!has(self.managedBy) || "
+       "self.managedBy == oldSelf.managedBy)",
+       "managedBy never changes", ".managedBy"},
   };
   for (const Field& child : children) {
     if (child.name != "suspend" && child.name != "ranks") rules.push_back(immutable(child.name));
   }
   return rules;
+}
+
+Field seconds(std::string name, double minimum, std::string doc) {
+  constexpr double kTenYears = 315360000;
+  Field field = plain(std::move(name), FieldType::kInteger, std::move(doc));
+  field.minimum = minimum;
+  field.maximum = kTenYears;
+  return field;
+}
+
+Field failure_rules() {
+  Field exit_code = plain("", FieldType::kInteger, "");
+  exit_code.minimum = 1;
+  exit_code.maximum = 255;
+  Field reason = text("", 64, "");
+  reason.pattern = "^[A-Za-z][-A-Za-z0-9_./]*$";
+  reason.pattern_hint = "a reason as firstFailure shows it, e.g. OOMKilled";
+  Field action = required_text("action", 16, "What follows; the first rule that matches wins.");
+  action.choices = {"Restart", "RestartFree", "Fail"};
+  Field exit_codes = list("exitCodes", "Exit codes of the first failing rank.", 32, exit_code);
+  Field reasons = list("reasons", "Reasons of the first failure, e.g. OOMKilled.", 32, reason);
+  exit_codes.min_items = 1;
+  reasons.min_items = 1;
+  Field item = object("", "What a failure leads to.", {exit_codes, reasons, action});
+  item.rules = {{"has(self.exitCodes) != has(self.reasons)",
+                 "give exactly one of exitCodes and reasons", ""}};
+  return list("rules", "What failures lead to, before the operator's own table.", 16, item);
+}
+
+Field failure_policy() {
+  Field max_restarts = plain("maxRestarts", FieldType::kInteger,
+                             "Restarts before the job fails, counted anew after every checkpoint.");
+  max_restarts.default_value = 3;
+  max_restarts.minimum = 0;
+  max_restarts.maximum = 1000000;
+  Field stall =
+      seconds("stallTimeoutSeconds", 0, "Restart when no rank made a step for so long; 0 = never.");
+  stall.default_value = 900;
+  Field policy = object("failurePolicy", "What happens when a rank fails.",
+                        {max_restarts, stall, failure_rules()});
+  policy.default_value = json::object();
+  return policy;
+}
+
+Field managed_by() {
+  Field field = text("managedBy", 253, "Who runs the job; the operator unless given.");
+  field.pattern = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
+  field.pattern_hint = std::string("a domain, '/' and a name, e.g. ") + kOurController;
+  return field;
 }
 
 std::vector<Field> spec_children() {
@@ -176,13 +229,6 @@ std::vector<Field> spec_children() {
   Field command =
       list("command", "A program of your own in place of train.", 64, text("", 4096, ""));
   command.min_items = 1;
-  Field max_restarts = plain("maxRestarts", FieldType::kInteger, "Restarts before the job fails.");
-  max_restarts.default_value = 3;
-  max_restarts.minimum = 0;
-  max_restarts.maximum = 1000000;
-  Field policy = object("failurePolicy", "What happens when a rank fails.", {max_restarts});
-  policy.default_value = json::object();
-  policy.planned = {"stallTimeoutSeconds", "rules"};
   Field suspend = plain("suspend", FieldType::kBoolean, "true: checkpoint and stop all ranks.");
   suspend.default_value = false;
   Field clean = text("cleanPodPolicy", 16, "Which pods are deleted when the job ends.");
@@ -205,8 +251,12 @@ std::vector<Field> spec_children() {
       inputs(),
       output(),
       common::train_fields(),
-      policy,
+      failure_policy(),
+      managed_by(),
       suspend,
+      seconds("activeDeadlineSeconds", 1,
+              "The job fails after so long from its first attempt; suspended time is not counted."),
+      seconds("ttlSecondsAfterFinished", 0, "The job is deleted so long after its end."),
       clean,
   };
 }
@@ -217,7 +267,7 @@ const Field& spec_fields() {
   static const Field field = [] {
     Field spec = object("spec", "What to run.", spec_children());
     spec.required = true;
-    spec.planned = {"ranksPerPod", "activeDeadlineSeconds", "ttlSecondsAfterFinished", "template"};
+    spec.planned = {"ranksPerPod", "template"};
     spec.rules = spec_rules(spec.children);
     return spec;
   }();

@@ -26,7 +26,8 @@ Field object(std::string name, std::string doc, std::vector<Field> children) {
 }
 
 Field conditions() {
-  Field type = word("type", "Accepted, Scheduled, Running, Suspended, Succeeded or Failed.");
+  Field type =
+      word("type", "Accepted, Scheduled, Running, Suspended, Stalled, Succeeded or Failed.");
   type.required = true;
   Field status = word("status", "Whether the condition holds.");
   status.required = true;
@@ -44,12 +45,44 @@ Field conditions() {
           .list_key = "type"};
 }
 
+Field goodput() {
+  return object("goodput", "Where the job's time went.",
+                {word("ratio", "Productive share of the time since the first attempt."),
+                 count("queuedSeconds", "Waiting for the first attempt."),
+                 count("schedulingSeconds", "Waiting for nodes."),
+                 count("startingSeconds", "From nodes to the first step."),
+                 count("productiveSeconds", "Making steps that counted."),
+                 count("lostSeconds", "Making steps that had to be made again."),
+                 count("downSeconds", "From failures until all ranks ran again."),
+                 count("suspendedSeconds", "Suspended; not part of ratio."),
+                 count("lostSteps", "Steps that had to be made again."),
+                 word("phase", "What the time since `since` counts as."),
+                 word("since", "Until when the sums count."),
+                 count("attempt", "Attempt that made steps last."),
+                 count("firstStep", "Step at which that attempt began."),
+                 count("attemptSeconds", "Productive seconds of that attempt.")});
+}
+
+Field node_failures() {
+  Field name = word("name", "Name of the node.");
+  name.required = true;
+  return {.name = "nodeFailures",
+          .type = FieldType::kList,
+          .doc = "Nodes on which ranks failed, worst first; later attempts avoid repeaters.",
+          .max_items = kMaxNodeFailures,
+          .element = {object("", "A node.", {name, count("count", "Failures there.")})},
+          .list_key = "name"};
+}
+
 std::vector<Field> status_children() {
   return {
       count("observedGeneration", "Generation of the spec that this status speaks of."),
       word("state", "For display only; conditions are the API."),
       count("attempt", "Number of the current gang of pods."),
-      count("restarts", "Restarts taken from failurePolicy.maxRestarts."),
+      count("restarts", "Restarts that were charged, over the job's life."),
+      object("budget", "What is taken of failurePolicy.maxRestarts.",
+             {count("used", "Restarts charged since the job made checkpointed progress."),
+              count("checkpointStep", "Newest checkpoint at the last charged restart.")}),
       word("restartNotBefore", "End of the current backoff."),
       word("strategy", "Strategy in use."),
       message("message", "What is going on, for people."),
@@ -73,6 +106,11 @@ std::vector<Field> status_children() {
               count("exitCode", "Its exit code."), word("reason", "Name of the exit code."),
               message("message", "What happened."), message("hint", "What to do."),
               word("time", "When it happened.")}),
+      object("straggler", "A rank that keeps the others waiting.",
+             {count("rank", "The rank."), word("node", "Node of its pod."),
+              word("ratio", "Its step time over the median.")}),
+      node_failures(),
+      goodput(),
   };
 }
 

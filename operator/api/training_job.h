@@ -20,6 +20,7 @@ inline constexpr const char* kVersion = "v1alpha1";
 inline constexpr const char* kApiVersion = "lockstep.dev/v1alpha1";
 inline constexpr const char* kKind = "TrainingJob";
 inline constexpr const char* kPlural = "trainingjobs";
+inline constexpr const char* kOurController = "lockstep.dev/operator";  // as spec.managedBy
 
 struct ObjectMeta {
   std::string name;
@@ -32,8 +33,20 @@ struct ObjectMeta {
   std::map<std::string, std::string> labels;
 };
 
+enum class RuleAction { kRestart, kRestartFree, kFail };
+
+// What one kind of failure leads to. Exactly one of the lists is not empty.
+struct FailureRule {
+  std::vector<int64_t> exit_codes;
+  std::vector<std::string> reasons;
+  RuleAction action = RuleAction::kRestart;
+  bool operator==(const FailureRule&) const = default;
+};
+
 struct FailurePolicy {
   int64_t max_restarts = 3;
+  std::chrono::seconds stall_timeout{900};  // 0 = never
+  std::vector<FailureRule> rules;           // the first that matches wins
 };
 
 enum class CleanPodPolicy { kRunning, kAll, kNone };
@@ -49,14 +62,17 @@ struct TrainingJobSpec {  // NOLINT(bugprone-exception-escape): json moves witho
   nlohmann::json output;                   // volume source, or null
   nlohmann::json train;                    // after defaulting; null when `command` is given
   FailurePolicy failure_policy;
+  std::string managed_by;  // empty or kOurController: we do
   bool suspend = false;
+  std::optional<std::chrono::seconds> active_deadline;
+  std::optional<std::chrono::seconds> ttl_after_finished;
   CleanPodPolicy clean_pod_policy = CleanPodPolicy::kRunning;
 };
 
 enum class ConditionStatus { kTrue, kFalse, kUnknown };
 
 struct Condition {
-  std::string type;  // Accepted, Scheduled, Running, Suspended, Succeeded, Failed
+  std::string type;  // Accepted, Scheduled, Running, Suspended, Stalled, ...
   ConditionStatus status = ConditionStatus::kUnknown;
   std::string reason;
   std::string message;
@@ -91,11 +107,48 @@ struct FirstFailure {
   bool operator==(const FirstFailure&) const = default;
 };
 
+// What is taken of failurePolicy.maxRestarts, and when it was taken last.
+struct RestartBudget {
+  int64_t used = 0;             // since the newest checkpoint that a charged restart knew
+  int64_t checkpoint_step = 0;  // that checkpoint
+  bool operator==(const RestartBudget&) const = default;
+};
+
+// Where the job's time went. Sums grow when a phase ends, or when progress is written.
+struct Goodput {
+  std::string phase;  // whose time runs since `since`; empty = none: the job has ended
+  Time since{};
+  int64_t queued_seconds = 0, scheduling_seconds = 0, starting_seconds = 0;
+  int64_t productive_seconds = 0, lost_seconds = 0, down_seconds = 0, suspended_seconds = 0;
+  int64_t lost_steps = 0;
+  // The attempt that made steps last: where it began, and what it made.
+  int64_t attempt = -1;
+  int64_t first_step = 0;
+  int64_t attempt_seconds = 0;
+  bool operator==(const Goodput&) const = default;
+};
+
+// A rank that keeps the others waiting.
+struct Straggler {
+  int64_t rank = 0;
+  std::string node;
+  std::string ratio;  // of its step time to the median: "1.80"
+  bool operator==(const Straggler&) const = default;
+};
+
+// Failures of ranks on one node.
+struct NodeFailures {
+  std::string name;
+  int64_t count = 0;
+  bool operator==(const NodeFailures&) const = default;
+};
+
 struct TrainingJobStatus {
   int64_t observed_generation = 0;
   std::string state;  // display only
   int64_t attempt = 0;
-  int64_t restarts = 0;                    // charged to failurePolicy.maxRestarts
+  int64_t restarts = 0;  // that were charged, over the job's life
+  RestartBudget budget;
   std::optional<Time> restart_not_before;  // end of the current backoff
   std::string strategy;
   std::string message;
@@ -105,6 +158,9 @@ struct TrainingJobStatus {
   RankCounts ranks;
   std::optional<ProgressStatus> progress;
   std::optional<FirstFailure> first_failure;
+  std::optional<Straggler> straggler;
+  std::vector<NodeFailures> node_failures;  // worst first
+  std::optional<Goodput> goodput;
   bool operator==(const TrainingJobStatus&) const = default;
 };
 

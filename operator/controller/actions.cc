@@ -21,7 +21,6 @@ namespace {
 const kube::ResourceType kPods{"", "v1", "pods"};
 const kube::ResourceType kServices{"", "v1", "services"};
 const kube::ResourceType kConfigMaps{"", "v1", "configmaps"};
-const kube::ResourceType kEvents{"", "v1", "events"};
 const kube::ResourceType kJobs{api::kGroup, api::kVersion, api::kPlural};
 
 const kube::ResourceType& type_of(ChildKind kind) {
@@ -48,6 +47,7 @@ struct Created {
   common::Result<void> result;
   std::optional<TakenName> taken;
   std::string version;  // of the new object; empty if it is not of this call
+  std::optional<std::chrono::seconds> retry_after;
 };
 
 // Whose is the object that has the child's name: ours from before a crash, or somebody else's? Our
@@ -58,39 +58,46 @@ Created resolve_existing(kube::Client& client, const api::TrainingJob& job, cons
     common::Error why = error->error;
     // Gone between two calls: its name is free again.
     if (why.code == common::ErrorCode::kNotFound) why.code = common::ErrorCode::kConflict;
-    return {child.kind, why, std::nullopt, ""};
+    return {child.kind, why, std::nullopt, "", error->retry_after};
   }
   const json& object = std::get<json>(found);
   const plan::ChildView view = child_view(object);
-  if (view.owner_uid == job.meta.uid) return {child.kind, {}, std::nullopt, ""};
+  if (view.owner_uid == job.meta.uid) return {child.kind, {}, std::nullopt, "", {}};
   if (job_of(object) == kube::ObjectKey{job.meta.ns, job.meta.name}) {
     return {child.kind,
             common::Error{common::ErrorCode::kConflict,
                           child.name + " still exists and belongs to another owner", ""},
-            std::nullopt, ""};
+            std::nullopt,
+            "",
+            {}};
   }
-  return {child.kind, {}, TakenName{child.kind, view}, ""};
+  return {child.kind, {}, TakenName{child.kind, view}, "", {}};
 }
 
 Created create(kube::Client& client, const api::TrainingJob& job, const Child& child) {
   const auto answer = client.create({type_of(child.kind), job.meta.ns, "", ""}, *child.body);
   if (const auto* object = std::get_if<json>(&answer)) {
-    return {child.kind, {}, std::nullopt, kube::version_of(*object)};
+    return {child.kind, {}, std::nullopt, kube::version_of(*object), {}};
   }
-  const common::Error& error = std::get<kube::ApiError>(answer).error;
+  const auto& refused = std::get<kube::ApiError>(answer);
+  const common::Error& error = refused.error;
   if (error.code == common::ErrorCode::kAlreadyExists) return resolve_existing(client, job, child);
-  return {child.kind, error, std::nullopt, ""};
+  return {child.kind, error, std::nullopt, "", refused.retry_after};
 }
 
-common::Result<bool> remove(kube::Client& client, const kube::ResourcePath& path,
-                            const kube::DeleteOptions& options) {
+void remove(kube::Client& client, const kube::ResourcePath& path,
+            const kube::DeleteOptions& options, ApplyOutcome& outcome) {
   const auto answer = client.remove(path, options);
   const auto* error = std::get_if<kube::ApiError>(&answer);
-  if (error == nullptr) return true;
+  if (error == nullptr) {
+    ++outcome.applied;
+    return;
+  }
   const common::ErrorCode code = error->error.code;
   // Gone, or replaced by another object of that name: not ours to delete any more.
-  if (code == common::ErrorCode::kNotFound || code == common::ErrorCode::kConflict) return false;
-  return error->error;
+  if (code == common::ErrorCode::kNotFound || code == common::ErrorCode::kConflict) return;
+  outcome.result = error->error;
+  outcome.retry_after = error->retry_after;
 }
 
 void take(ApplyOutcome& outcome, Created created) {
@@ -100,7 +107,9 @@ void take(ApplyOutcome& outcome, Created created) {
     std::string& newest = outcome.created_versions[created.kind];
     if (newest.empty() || kube::is_older(newest, created.version)) newest = created.version;
   }
-  if (!created.result && outcome.result) outcome.result = created.result;
+  if (created.result || !outcome.result) return;
+  outcome.result = created.result;
+  outcome.retry_after = created.retry_after;
 }
 
 // Creates pods [begin, end) of `actions` in batches of 1, 2, 4, ... up to 16 at once.
@@ -140,16 +149,19 @@ struct ApplyOne {
     kube::DeleteOptions options;
     options.grace_period_seconds = action.grace_seconds;
     options.uid = action.uid;
-    take_removal(remove(client, {kPods, job.meta.ns, action.name, ""}, options));
+    remove(client, {kPods, job.meta.ns, action.name, ""}, options, outcome);
   }
   void operator()(const plan::DeleteConfigMap& action) const {
     kube::DeleteOptions options;
     options.uid = action.uid;
-    take_removal(remove(client, {kConfigMaps, job.meta.ns, action.name, ""}, options));
+    remove(client, {kConfigMaps, job.meta.ns, action.name, ""}, options, outcome);
   }
-  void take_removal(const common::Result<bool>& removed) const {
-    if (!removed) outcome.result = removed.error();
-    if (removed && *removed) ++outcome.applied;
+  void operator()(const plan::DeleteJob& action) const {
+    kube::DeleteOptions options;
+    options.uid = action.uid;
+    options.resource_version = action.resource_version;
+    options.propagation = "Background";
+    remove(client, {kJobs, job.meta.ns, job.meta.name, ""}, options, outcome);
   }
 };
 
@@ -184,8 +196,8 @@ bool is_ending(const common::Error& error) {
          error.message.find(kTerminating) != std::string::npos;
 }
 
-common::Result<std::string> write_status(kube::Client& client, const api::TrainingJob& job,
-                                         const api::TrainingJobStatus& status) {
+kube::ApiResult<std::string> write_status(kube::Client& client, const api::TrainingJob& job,
+                                          const api::TrainingJobStatus& status) {
   const json body = {{"apiVersion", api::kApiVersion},
                      {"kind", api::kKind},
                      {"metadata",
@@ -195,33 +207,8 @@ common::Result<std::string> write_status(kube::Client& client, const api::Traini
                        {"resourceVersion", job.meta.resource_version}}},
                      {"status", api::encode_status(status)}};
   const auto answer = client.replace({kJobs, job.meta.ns, job.meta.name, "status"}, body);
-  if (const auto* error = std::get_if<kube::ApiError>(&answer)) return error->error;
+  if (const auto* error = std::get_if<kube::ApiError>(&answer)) return *error;
   return kube::version_of(std::get<json>(answer));
-}
-
-common::Result<void> emit_event(kube::Client& client, const api::TrainingJob& job,
-                                const plan::Event& event, api::Time now) {
-  const std::string time = api::format_time(now);
-  const json body = {
-      {"apiVersion", "v1"},
-      {"kind", "Event"},
-      {"metadata", {{"generateName", job.meta.name + "."}, {"namespace", job.meta.ns}}},
-      {"involvedObject",
-       {{"apiVersion", api::kApiVersion},
-        {"kind", api::kKind},
-        {"name", job.meta.name},
-        {"namespace", job.meta.ns},
-        {"uid", job.meta.uid}}},
-      {"type", event.warning ? "Warning" : "Normal"},
-      {"reason", event.reason},
-      {"message", event.message},
-      {"source", {{"component", "lockstep-operator"}}},
-      {"firstTimestamp", time},
-      {"lastTimestamp", time},
-      {"count", 1}};
-  const auto answer = client.create({kEvents, job.meta.ns, "", ""}, body);
-  if (const auto* error = std::get_if<kube::ApiError>(&answer)) return error->error;
-  return {};
 }
 
 }  // namespace lockstep::control

@@ -2,7 +2,9 @@
 // deterministic and deletions name the object's UID, so a lost answer costs nothing.
 #pragma once
 
+#include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,9 +24,10 @@ struct TakenName {
 };
 
 struct ApplyOutcome {
-  common::Result<void> result;         // the first failure
-  std::vector<TakenName> taken_names;  // found on the way
-  int applied = 0;                     // actions that changed something
+  common::Result<void> result;                      // the first failure
+  std::optional<std::chrono::seconds> retry_after;  // the server's wish with that failure (429)
+  std::vector<TakenName> taken_names;               // found on the way
+  int applied = 0;                                  // actions that changed something
   // The newest resource version among the objects created, by kind. Until the watch has told of it,
   // the stores lack something of ours.
   std::map<ChildKind, std::string> created_versions;
@@ -44,11 +47,7 @@ bool is_ending(const common::Error& error);
 
 // Writes `status` if the object's resource version is still `job`'s. Returns the new version.
 // kConflict: the job has changed meanwhile; plan again from its newer state.
-common::Result<std::string> write_status(kube::Client& client, const api::TrainingJob& job,
-                                         const api::TrainingJobStatus& status);
-
-// Emits one event about the job. A failure is returned but never a reason to stop.
-common::Result<void> emit_event(kube::Client& client, const api::TrainingJob& job,
-                                const plan::Event& event, api::Time now);
+kube::ApiResult<std::string> write_status(kube::Client& client, const api::TrainingJob& job,
+                                          const api::TrainingJobStatus& status);
 
 }  // namespace lockstep::control

@@ -37,9 +37,24 @@ typename kube::Informer<T>::Callbacks child_callbacks(
 }  // namespace
 
 ClusterView::ClusterView(kube::Client& client, Options options)
-    : pods_(group_of<ObservedPod>),
+    : on_change_(options.on_change),
+      pods_(group_of<ObservedPod>),
       services_(group_of<ObservedChild>),
       config_maps_(group_of<ObservedChild>) {
+  if (options.watches_nodes) {
+    kube::Informer<ObservedNode>::Callbacks nodes;
+    nodes.project = [](const nlohmann::json& object) {
+      return std::optional(project_node(object));
+    };
+    nodes.on_change = [this](const kube::ObjectKey& key, const ObservedNode* before,
+                             const ObservedNode* after) {
+      const bool was_ready = before != nullptr && before->is_ready;
+      if (was_ready && (after == nullptr || !after->is_ready)) wake_jobs_on(key.name);
+    };
+    kube::WatchTarget all = target({"", "v1", "nodes"}, options, "");
+    all.path.ns.clear();
+    node_informer_ = std::make_unique<kube::Informer<ObservedNode>>(client, all, nodes_, nodes);
+  }
   const std::string ours = plan::kJobNameLabel;  // bare: objects that have the label at all
   kube::Informer<api::TrainingJob>::Callbacks jobs;
   jobs.project = [trouble = options.on_trouble](
@@ -68,7 +83,26 @@ ClusterView::ClusterView(kube::Client& client, Options options)
 
 bool ClusterView::has_synced() const {
   return job_informer_->has_synced() && pod_informer_->has_synced() &&
-         service_informer_->has_synced() && config_map_informer_->has_synced();
+         service_informer_->has_synced() && config_map_informer_->has_synced() &&
+         (node_informer_ == nullptr || node_informer_->has_synced());
+}
+
+void ClusterView::wake_jobs_on(const std::string& node) const {
+  for (const ObservedPod& pod : pods_.list()) {
+    const auto slash = pod.job.find('/');
+    if (pod.view.node != node) continue;
+    on_change_({pod.job.substr(0, slash), pod.job.substr(slash + 1)});
+  }
+}
+
+plan::NodeState ClusterView::state_of_node(const ObservedPod& pod) const {
+  if (node_informer_ == nullptr || pod.view.node.empty()) return plan::NodeState::kUnknown;
+  const std::string version = nodes_.version();
+  if (const std::optional<ObservedNode> node = nodes_.get({"", pod.view.node})) {
+    return node->is_ready ? plan::NodeState::kReady : plan::NodeState::kUnready;
+  }
+  // Absent may mean: not told of yet. Gone is what was absent after the pod was last written.
+  return kube::is_older(pod.version, version) ? plan::NodeState::kGone : plan::NodeState::kUnknown;
 }
 
 std::optional<api::TrainingJob> ClusterView::job(const kube::ObjectKey& key) const {
@@ -90,7 +124,10 @@ bool ClusterView::has_seen(ChildKind kind, const std::string& version) const {
 plan::Observation ClusterView::observe(const api::TrainingJob& job) const {
   const std::string index = job_index({job.meta.ns, job.meta.name});
   plan::Observation seen;
-  for (ObservedPod& pod : pods_.find(index)) seen.pods.push_back(std::move(pod.view));
+  for (ObservedPod& pod : pods_.find(index)) {
+    pod.view.node_state = state_of_node(pod);
+    seen.pods.push_back(std::move(pod.view));
+  }
   for (ObservedChild& child : services_.find(index)) seen.services.push_back(std::move(child.view));
   for (ObservedChild& child : config_maps_.find(index)) {
     seen.config_maps.push_back(std::move(child.view));

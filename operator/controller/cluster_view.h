@@ -26,6 +26,7 @@ class ClusterView {
     std::string ns;                                             // empty = all namespaces
     std::function<void(const kube::ObjectKey& job)> on_change;  // of a job or a child of it
     std::function<void(const std::string& message)> on_trouble;
+    bool watches_nodes = true;  // false: the state of every node is unknown
   };
 
   // Starts the watches. `client` outlives the view.
@@ -48,10 +49,15 @@ class ClusterView {
   static constexpr std::chrono::seconds kTakenMemory{20};
 
  private:
+  plan::NodeState state_of_node(const ObservedPod& pod) const;
+  void wake_jobs_on(const std::string& node) const;
+
+  const std::function<void(const kube::ObjectKey& job)> on_change_;
   kube::Store<api::TrainingJob> jobs_;
   kube::Store<ObservedPod> pods_;
   kube::Store<ObservedChild> services_;
   kube::Store<ObservedChild> config_maps_;
+  kube::Store<ObservedNode> nodes_;
   mutable kube::Mutex taken_mutex_;
   struct Taken {
     std::vector<TakenName> names;
@@ -59,6 +65,7 @@ class ClusterView {
   };
   std::map<kube::ObjectKey, Taken> taken_ GUARDED_BY(taken_mutex_);
   // Last: their threads write into the stores.
+  std::unique_ptr<kube::Informer<ObservedNode>> node_informer_;  // null: nodes are not watched
   std::unique_ptr<kube::Informer<api::TrainingJob>> job_informer_;
   std::unique_ptr<kube::Informer<ObservedPod>> pod_informer_;
   std::unique_ptr<kube::Informer<ObservedChild>> service_informer_;

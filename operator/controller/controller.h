@@ -17,6 +17,7 @@ struct ControllerOptions {
   std::string listen_address = "0.0.0.0";
   int port = 8080;  // /metrics, /healthz, /readyz; 0 = any free port, which is logged
   int num_workers = 4;
+  bool watches_nodes = true;  // needs the right to list nodes, which are not of any namespace
   std::chrono::milliseconds progress_interval{2000};
 };
 

@@ -1,6 +1,10 @@
 #include "operator/controller/controller_metrics.h"
 
+#include <algorithm>
 #include <map>
+#include <utility>
+
+#include "operator/plan/status.h"
 
 namespace lockstep::control {
 
@@ -20,6 +24,43 @@ std::string result_label(ReconcileResult result) {
       return "error";
   }
   return "error";
+}
+
+// The series of one job.
+void tell_job(const api::TrainingJob& job, common::Metrics& now) {
+  const api::TrainingJobStatus& status = job.status;
+  const std::map<std::string, std::string> labels = {{"namespace", job.meta.ns},
+                                                     {"job", job.meta.name}};
+  const auto set = [&](const char* name, const char* help, int64_t value) {
+    now.gauge({name, help, labels}).Set(static_cast<double>(value));
+  };
+  set("lockstep_job_attempt", "Current attempt.", status.attempt);
+  set("lockstep_job_restarts", "Restarts that were charged.", status.restarts);
+  set("lockstep_job_ranks_desired", "Ranks wanted.", status.ranks.desired);
+  set("lockstep_job_ranks_running", "Ranks that run.", status.ranks.running);
+  set("lockstep_job_stalled", "1 if no rank makes steps.", plan::is_true(status, plan::kStalled));
+  set("lockstep_job_straggling", "1 if a rank keeps the others waiting.", status.straggler ? 1 : 0);
+  if (status.progress) {
+    set("lockstep_job_step", "Last step told by rank 0.", status.progress->step);
+    set("lockstep_job_total_steps", "Steps to make.", status.progress->total_steps);
+    set("lockstep_job_checkpoint_step", "Step of the newest checkpoint.",
+        status.progress->last_checkpoint_step.value_or(0));
+    set("lockstep_job_tokens_per_second", "Told by rank 0.", status.progress->tokens_per_second);
+  }
+  if (!status.goodput) return;
+  const api::Goodput& goodput = *status.goodput;
+  set("lockstep_job_lost_steps", "Steps that had to be made again.", goodput.lost_steps);
+  const std::pair<const char*, int64_t> phases[] = {
+      {"queued", goodput.queued_seconds},      {"scheduling", goodput.scheduling_seconds},
+      {"starting", goodput.starting_seconds},  {"productive", goodput.productive_seconds},
+      {"lost", goodput.lost_seconds},          {"down", goodput.down_seconds},
+      {"suspended", goodput.suspended_seconds}};
+  for (const auto& [phase, seconds] : phases) {
+    std::map<std::string, std::string> of_phase = labels;
+    of_phase["phase"] = phase;
+    now.gauge({"lockstep_job_phase_seconds", "Where the job's time went.", of_phase})
+        .Set(static_cast<double>(seconds));
+  }
 }
 
 }  // namespace
@@ -83,22 +124,16 @@ void ControllerMetrics::on_reconcile(ReconcileResult result,
 std::string ControllerMetrics::text(const std::vector<api::TrainingJob>& jobs) {
   // Series of single jobs are made for this answer only, so a deleted job leaves none behind.
   common::Metrics now;
+  std::size_t num_told = 0;
   for (const api::TrainingJob& job : jobs) {
-    const std::map<std::string, std::string> labels = {{"namespace", job.meta.ns},
-                                                       {"job", job.meta.name}};
-    const auto set = [&](const char* name, const char* help, int64_t value) {
-      now.gauge({name, help, labels}).Set(static_cast<double>(value));
-    };
-    now.gauge({"lockstep_jobs", "Jobs by state.", {{"state", job.status.state}}}).Increment();
-    set("lockstep_job_attempt", "Current attempt.", job.status.attempt);
-    set("lockstep_job_restarts", "Restarts charged to the budget.", job.status.restarts);
-    set("lockstep_job_ranks_running", "Ranks that run.", job.status.ranks.running);
-    if (job.status.progress) {
-      set("lockstep_job_step", "Last step told by rank 0.", job.status.progress->step);
-      set("lockstep_job_tokens_per_second", "Told by rank 0.",
-          job.status.progress->tokens_per_second);
-    }
+    const std::string state = job.status.state.empty() ? "Unknown" : job.status.state;
+    now.gauge({"lockstep_jobs", "Jobs by state.", {{"state", state}}}).Increment();
+    if (plan::is_finished(job.status)) continue;
+    if (num_told < kMaxJobSeries) tell_job(job, now);
+    ++num_told;
   }
+  now.gauge({"lockstep_jobs_without_series", "Unfinished jobs beyond the limit of series.", {}})
+      .Set(static_cast<double>(num_told - std::min(num_told, kMaxJobSeries)));
   now.gauge({"process_resident_memory_bytes", "Resident memory.", {}})
       .Set(common::resident_bytes());
   return metrics_.text() + now.text();

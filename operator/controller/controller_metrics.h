@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,12 @@ class ControllerMetrics {
 
   void on_reconcile(ReconcileResult result, std::chrono::duration<double> elapsed);
 
-  // The text of all series; lockstep_jobs{state} and lockstep_job_{step,restarts,attempt} come from
-  // `jobs`.
+  // The text of all series; lockstep_jobs{state} and lockstep_job_* come from `jobs`. A job that
+  // has finished has no series of its own, and no more than kMaxJobSeries jobs have: what a scrape
+  // costs is bounded.
   std::string text(const std::vector<api::TrainingJob>& jobs);
+
+  static constexpr std::size_t kMaxJobSeries = 1000;
 
  private:
   common::Metrics metrics_;

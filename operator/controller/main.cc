@@ -64,12 +64,17 @@ int run(int argc, char** argv) {
       ->check(CLI::Range(0, 65535));
   app.add_option("--workers", options.num_workers, "jobs reconciled at once")
       ->check(CLI::Range(1, 64));
+  bool ignores_nodes = false;
+  app.add_flag("--without-nodes", ignores_nodes,
+               "do not watch nodes: for an operator without rights outside its namespace; a lost "
+               "node is then acted on only once its pods are deleted");
   app.set_version_flag("--version", LOCKSTEP_VERSION);
   CLI11_PARSE(app, argc, argv);
 
   const common::Result<kube::ClientConfig> cluster = load_cluster(kubeconfig, context);
   if (!cluster) return fail(cluster.error());
   options.cluster = *cluster;
+  options.watches_nodes = !ignores_nodes;
   const common::Result<void> ran = control::run_controller(options, block_signals());
   return ran ? 0 : fail(ran.error());
 }

@@ -1,8 +1,10 @@
-// Pulls rank 0's /status of every running job. Nothing reaches into the operator.
+// Pulls the /status of running ranks: of rank 0 always, of the others when asked to. Nothing
+// reaches into the operator.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -14,13 +16,17 @@
 
 #include "operator/kube/mutex.h"
 #include "operator/kube/object_key.h"
+#include "operator/plan/heartbeat.h"
+#include "operator/plan/plan.h"
+#include "operator/plan/straggler.h"
 #include "runtime/common/progress.h"
 #include "runtime/common/result.h"
 
 namespace lockstep::control {
 
-// Where rank 0 of an attempt answers.
+// Where a rank of an attempt answers.
 struct ProgressTarget {
+  int64_t rank = 0;
   std::string host;
   int port = 0;
   int attempt = 0;
@@ -37,27 +43,36 @@ class ProgressPoller {
     std::chrono::milliseconds interval{2000};
     // Requests at once. A rank that hangs holds one until `fetch` gives up, and is asked less and
     // less often, so that it does not keep the others waiting.
-    int num_threads = 4;
+    int num_threads = 8;
   };
 
   // Asks every target once per interval through `fetch`; `on_progress` is called, without a lock,
-  // when a job's step or phase has changed. Both must stay callable until destruction, which waits
+  // when rank 0's step or phase has changed. Both must stay callable until destruction, which waits
   // for the requests under way.
   ProgressPoller(Options options, Fetch fetch, OnProgress on_progress);
   ~ProgressPoller();
 
-  // Starts, moves or goes on with polling a job; what an older attempt told is dropped.
-  void watch(const kube::ObjectKey& job, const ProgressTarget& target);
+  // Polls exactly these ranks of a job from now on; what an older attempt told is dropped.
+  void watch(const kube::ObjectKey& job, const std::vector<ProgressTarget>& targets);
   // Ends polling and drops what is known.
   void forget(const kube::ObjectKey& job);
-  // The latest answer of the target being watched.
+
+  // The latest answer of rank 0 of the attempt being watched.
   std::optional<common::JobProgress> latest(const kube::ObjectKey& job) const;
+  // The heartbeats of the ranks that were asked, in order of rank.
+  std::vector<plan::Pulse> pulses(const kube::ObjectKey& job) const;
+  std::optional<plan::Lag> straggler(const kube::ObjectKey& job) const;
+  // How long rank 0 has been silent, or has done nothing; 0 if it is not watched.
+  std::chrono::seconds idle(const kube::ObjectKey& job) const;
 
  private:
   using Clock = std::chrono::steady_clock;
+  using RankKey = std::pair<kube::ObjectKey, int64_t>;
   struct Entry {
     ProgressTarget target;
+    plan::Heartbeat heartbeat;
     std::optional<common::JobProgress> latest;
+    plan::StepTimes step_times;
     Clock::time_point due;
     int failures = 0;  // in a row
     bool in_flight = false;
@@ -68,7 +83,9 @@ class ProgressPoller {
   // Waits for a target that is due and takes it; nothing if stopped.
   std::optional<Asked> take_due(const std::stop_token& stop);
   void poll(const Asked& asked);
-  // Records an answer, or that there was none. True if the job's step or phase has changed.
+  // The entry of a rank, or null. Called under mutex_.
+  const Entry* find(const kube::ObjectKey& job, int64_t rank) const REQUIRES(mutex_);
+  // Records an answer, or that there was none. True if rank 0's step or phase has changed.
   bool settle(const Asked& asked, const common::Result<common::JobProgress>& answer);
 
   const Options options_;
@@ -76,7 +93,7 @@ class ProgressPoller {
   const OnProgress on_progress_;
   mutable kube::Mutex mutex_;
   std::condition_variable_any changed_;
-  std::map<kube::ObjectKey, Entry> entries_ GUARDED_BY(mutex_);
+  std::map<RankKey, Entry> entries_ GUARDED_BY(mutex_);
   std::vector<std::jthread> threads_;  // last: they use all of the above
 };
 

@@ -117,6 +117,13 @@ std::optional<ObservedChild> project_child(const json& object) {
   return ObservedChild{job_index(*job), child_view(object)};
 }
 
+ObservedNode project_node(const json& object) {
+  for (const json& condition : array_at(object_at(object, "status"), "conditions")) {
+    if (text_at(condition, "type") == "Ready") return {text_at(condition, "status") == "True"};
+  }
+  return {false};
+}
+
 std::optional<ObservedPod> project_pod(const json& object) {
   const std::optional<kube::ObjectKey> job = job_of(object);
   if (!job) return std::nullopt;
@@ -136,7 +143,7 @@ std::optional<ObservedPod> project_pod(const json& object) {
   view.reason = text_at(status, "reason");
   read_container(status, view);
   read_obstacle(status, view);
-  return ObservedPod{job_index(*job), std::move(view)};
+  return ObservedPod{job_index(*job), std::move(view), kube::version_of(object)};
 }
 
 }  // namespace lockstep::control

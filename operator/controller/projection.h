@@ -18,10 +18,15 @@ namespace lockstep::control {
 struct ObservedPod {
   std::string job;
   plan::PodView view;
+  std::string version;  // resource version
 };
 struct ObservedChild {
   std::string job;
   plan::ChildView view;
+};
+
+struct ObservedNode {
+  bool is_ready = false;
 };
 
 std::string job_index(const kube::ObjectKey& job);
@@ -30,6 +35,7 @@ std::optional<kube::ObjectKey> job_of(const nlohmann::json& child);
 
 std::optional<ObservedPod> project_pod(const nlohmann::json& object);
 std::optional<ObservedChild> project_child(const nlohmann::json& object);
+ObservedNode project_node(const nlohmann::json& object);
 plan::ChildView child_view(const nlohmann::json& object);
 
 }  // namespace lockstep::control

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "operator/api/codec.h"
+#include "operator/controller/events.h"
+#include "operator/plan/stall.h"
+#include "operator/plan/status.h"
 
 namespace lockstep::control {
 
@@ -26,32 +30,21 @@ kube::ObjectKey key_of(const api::TrainingJob& job) {
   return {job.meta.ns, job.meta.name};
 }
 
-// What rank 0 told, reported at `now`; `known` itself if that is no news, so that a job which
-// stands still is not written again.
-api::ProgressStatus progress_status(const common::JobProgress& progress,
-                                    const std::optional<api::ProgressStatus>& known,
-                                    api::Time now) {
-  api::ProgressStatus status;
-  status.step = progress.step;
-  status.total_steps = progress.total_steps;
-  status.loss = api::format_loss(progress.loss);
-  status.tokens_per_second = static_cast<int64_t>(progress.tokens_per_second);
-  status.eta_seconds = progress.eta_seconds;
-  status.last_checkpoint_step = progress.last_checkpoint_step;
-  if (known) {
-    status.last_update_time = known->last_update_time;
-    if (status == *known) return status;
-  }
-  status.last_update_time = now;
-  return status;
-}
-
 // True if the API server will go on refusing an action until somebody changes something, e.g. a
 // quota: the job says so.
 bool is_refused(const Result<void>& applied) {
   if (applied || is_ending(applied.error())) return false;
   return applied.error().code == common::ErrorCode::kPermissionDenied ||
          applied.error().code == common::ErrorCode::kInvalidArgument;
+}
+
+// What follows from a refused call. A server that says when to come again is taken at its word;
+// any other failure goes to the queue's own back-off.
+Result<Outcome> outcome_of(const common::Error& error,
+                           const std::optional<std::chrono::seconds>& retry_after) {
+  if (is_ending(error)) return Outcome::await_change();
+  if (retry_after) return Outcome::requeue(std::max(*retry_after, std::chrono::seconds(1)));
+  return error;
 }
 
 }  // namespace
@@ -77,16 +70,12 @@ Result<Outcome> Reconciler::reconcile(const kube::ObjectKey& key) {
     return Outcome::requeue(kTakenRetry);
   }
   if (is_refused(applied.result)) next.status.message = applied.result.error().message;
-  if (const Result<void> written = write_if_changed(*job, next.status); !written) {
-    if (is_ending(written.error())) return Outcome::await_change();
-    return written.error();
+  if (const std::optional<kube::ApiError> refused = write_if_changed(*job, next.status)) {
+    return outcome_of(refused->error, refused->retry_after);
   }
   emit(*job, next.events);
   follow_progress(*job, seen);
-  if (!applied.result) {
-    if (is_ending(applied.result.error())) return Outcome::await_change();
-    return applied.result.error();
-  }
+  if (!applied.result) return outcome_of(applied.result.error(), applied.retry_after);
   return next.requeue_after ? Outcome::requeue(*next.requeue_after) : Outcome::await_change();
 }
 
@@ -113,26 +102,32 @@ void Reconciler::remember_created(const kube::ObjectKey& key,
 
 plan::Observation Reconciler::observe(const api::TrainingJob& job) const {
   plan::Observation seen = view_.observe(job);
+  seen.pulses = progress_.pulses(key_of(job));
+  seen.straggler = progress_.straggler(key_of(job));
   const std::optional<common::JobProgress> progress = progress_.latest(key_of(job));
   if (!progress || progress->attempt != job.status.attempt) return seen;
   seen.strategy = progress->strategy;
   if (progress->step > 0) {
-    seen.progress = progress_status(*progress, job.status.progress, options_.now());
+    seen.progress = plan::progress_status(*progress, job.status.progress, options_.now());
   }
   return seen;
 }
 
 void Reconciler::follow_progress(const api::TrainingJob& job, const plan::Observation& seen) {
+  const bool asks_all = plan::asks_every_rank(job, progress_.idle(key_of(job)));
+  std::vector<ProgressTarget> targets;
   for (const plan::PodView& pod : seen.pods) {
-    const bool answers = pod.rank == 0 && pod.attempt == job.status.attempt &&
-                         pod.owner_uid == job.meta.uid && pod.phase == plan::PodPhase::kRunning &&
-                         !pod.deleting && !pod.pod_ip.empty();
-    if (!answers || job.spec.train.is_null()) continue;
-    progress_.watch(key_of(job), {pod.pod_ip, static_cast<int>(options_.settings.metrics_port),
-                                  static_cast<int>(pod.attempt)});
-    return;
+    const bool is_asked = pod.attempt == job.status.attempt && pod.owner_uid == job.meta.uid &&
+                          (pod.rank == 0 || asks_all);
+    const bool answers = pod.phase == plan::PodPhase::kRunning && !pod.deleting &&
+                         !pod.pod_ip.empty() && !job.spec.train.is_null();
+    if (!is_asked || !answers) continue;
+    targets.push_back({.rank = pod.rank,
+                       .host = pod.pod_ip,
+                       .port = static_cast<int>(options_.settings.metrics_port),
+                       .attempt = static_cast<int>(pod.attempt)});
   }
-  progress_.forget(key_of(job));
+  progress_.watch(key_of(job), targets);
 }
 
 void Reconciler::forget(const kube::ObjectKey& key) {
@@ -141,11 +136,12 @@ void Reconciler::forget(const kube::ObjectKey& key) {
   written_.erase(key);
 }
 
-Result<void> Reconciler::write_if_changed(const api::TrainingJob& job,
-                                          const api::TrainingJobStatus& status) {
+std::optional<kube::ApiError> Reconciler::write_if_changed(const api::TrainingJob& job,
+                                                           const api::TrainingJobStatus& status) {
   // As JSON: what the codec cuts must not look like a change at every reconcile.
-  if (api::encode_status(status) == api::encode_status(job.status)) return {};
-  ASSIGN_OR_RETURN(const std::string version, write_status(client_, job, status));
+  if (api::encode_status(status) == api::encode_status(job.status)) return std::nullopt;
+  const kube::ApiResult<std::string> answer = write_status(client_, job, status);
+  if (const auto* refused = std::get_if<kube::ApiError>(&answer)) return *refused;
   if (status.state != job.status.state) {
     log_.info("job", {{"job", kube::to_string(key_of(job))},
                       {"state", status.state},
@@ -155,8 +151,8 @@ Result<void> Reconciler::write_if_changed(const api::TrainingJob& job,
   const kube::MutexLock lock(mutex_);
   Written& written = written_[key_of(job)];
   written.at = options_.now();
-  written.job_version = version;
-  return {};
+  written.job_version = std::get<std::string>(answer);
+  return std::nullopt;
 }
 
 void Reconciler::emit(const api::TrainingJob& job, const std::vector<plan::Event>& events) const {

@@ -56,8 +56,9 @@ class Reconciler {
   plan::Observation observe(const api::TrainingJob& job) const;
   void follow_progress(const api::TrainingJob& job, const plan::Observation& seen);
   void forget(const kube::ObjectKey& key);
-  common::Result<void> write_if_changed(const api::TrainingJob& job,
-                                        const api::TrainingJobStatus& status);
+  // The refusal, if the API server refused.
+  std::optional<kube::ApiError> write_if_changed(const api::TrainingJob& job,
+                                                 const api::TrainingJobStatus& status);
   void emit(const api::TrainingJob& job, const std::vector<plan::Event>& events) const;
 
   kube::Client& client_;

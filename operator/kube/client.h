@@ -43,8 +43,9 @@ struct ListOptions {
 
 struct DeleteOptions {
   std::optional<int64_t> grace_period_seconds;
-  std::string uid;          // precondition; empty = none
-  std::string propagation;  // "Background" | "Foreground" | ""
+  std::string uid;               // precondition; empty = none
+  std::string propagation;       // "Background" | "Foreground" | ""
+  std::string resource_version;  // precondition; empty = none
 };
 
 // A failed call. `error.code` is what callers branch on; the rest is for messages and back-off.

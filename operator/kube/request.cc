@@ -114,6 +114,9 @@ HttpRequest delete_request(const ResourcePath& path, const DeleteOptions& option
   nlohmann::json body = {{"apiVersion", "v1"}, {"kind", "DeleteOptions"}};
   if (options.grace_period_seconds) body["gracePeriodSeconds"] = *options.grace_period_seconds;
   if (!options.uid.empty()) body["preconditions"]["uid"] = options.uid;
+  if (!options.resource_version.empty()) {
+    body["preconditions"]["resourceVersion"] = options.resource_version;
+  }
   if (!options.propagation.empty()) body["propagationPolicy"] = options.propagation;
   return {"DELETE", url_path(path), kJson, body.dump()};
 }

@@ -1,12 +1,17 @@
 #include "operator/local/executor.h"
 
 #include <chrono>
+#include <cstdint>
+#include <map>
 
 #include <sys/poll.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "operator/plan/heartbeat.h"
+#include "operator/plan/stall.h"
 #include "operator/plan/status.h"
+#include "operator/plan/straggler.h"
 #include "runtime/common/status_client.h"
 
 namespace lockstep::local {
@@ -42,6 +47,7 @@ class LocalRun {
                     std::to_string(std::chrono::system_clock::now().time_since_epoch().count());
     job_.meta.ns = "local";
     job_.meta.generation = 1;
+    job_.spec.managed_by.clear();  // here, we do
   }
 
   Result<RunReport> run() {
@@ -64,22 +70,57 @@ class LocalRun {
   Result<void> plan_once() {
     plan::Observation seen = cluster_.observe(job_.meta.uid);
     poll_progress();
-    if (progress_ && progress_->attempt == job_.status.attempt) seen.strategy = progress_->strategy;
-    const plan::Plan next = plan::plan(job_, seen, {"local"}, now_seconds());
+    tell_progress(seen);
+    const plan::Plan next =
+        plan::plan(job_, seen, {.runtime_image = "local", .avoids_nodes = false}, now_seconds());
     RETURN_IF_ERROR(cluster_.apply(next.actions));
     job_.status = next.status;
     for (const plan::Event& event : next.events) tell(event);
     return {};
   }
 
+  // Asks rank 0, and the others too when it has been idle for long.
   void poll_progress() {
-    const std::optional<int> port = cluster_.metrics_port(job_.status.attempt, 0);
-    if (!port || Clock::now() < next_poll_) return;
+    const int64_t attempt = job_.status.attempt;
+    if (attempt != attempt_) {
+      attempt_ = attempt;
+      heartbeats_.clear();
+      step_times_ = {};
+    }
+    if (Clock::now() < next_poll_) return;
     next_poll_ = Clock::now() + kProgressInterval;
+    const auto rank0 = heartbeats_.find(0);
+    const bool asks_all =
+        rank0 != heartbeats_.end() && plan::asks_every_rank(job_, rank0->second.idle(Clock::now()));
+    poll_rank(0);
+    for (int64_t rank = 1; asks_all && rank < job_.status.ranks.desired; ++rank) poll_rank(rank);
+  }
+
+  void poll_rank(int64_t rank) {
+    const std::optional<int> port = cluster_.metrics_port(job_.status.attempt, rank);
+    if (!port || !job_.spec.command.empty()) return;
+    plan::Heartbeat& heartbeat = heartbeats_.try_emplace(rank, Clock::now()).first->second;
     Result<common::JobProgress> answer = common::fetch_status("127.0.0.1", *port, kStatusTimeout);
-    if (!answer) return;  // not listening yet, or just gone
+    if (!answer) return heartbeat.missed();  // not listening yet, or just gone
+    heartbeat.answered(*answer, Clock::now());
+    if (rank != 0) return;
+    step_times_.add(*answer);
     progress_ = std::move(answer).value();
     if (options_.on_progress) options_.on_progress(*progress_);
+  }
+
+  // What the ranks told, for the plan.
+  void tell_progress(plan::Observation& seen) const {
+    for (const auto& [rank, heartbeat] : heartbeats_) {
+      const std::optional<plan::Pulse> pulse = heartbeat.pulse(rank, Clock::now());
+      if (pulse) seen.pulses.push_back(*pulse);
+    }
+    seen.straggler = step_times_.straggler();
+    if (!progress_ || progress_->attempt != job_.status.attempt) return;
+    seen.strategy = progress_->strategy;
+    if (progress_->step > 0) {
+      seen.progress = plan::progress_status(*progress_, job_.status.progress, now_seconds());
+    }
   }
 
   bool is_over() const {
@@ -113,6 +154,9 @@ class LocalRun {
   const ExecutorOptions& options_;
   ProcessCluster cluster_;
   std::optional<common::JobProgress> progress_;
+  std::map<int64_t, plan::Heartbeat> heartbeats_;  // by rank, of attempt_
+  plan::StepTimes step_times_;
+  int64_t attempt_ = 0;
   Clock::time_point next_poll_{};
 };
 

@@ -81,6 +81,11 @@ Result<void> ProcessCluster::apply_one(const plan::DeleteConfigMap& action) {
   return {};
 }
 
+// A local run ends with its job; there is no object that could outlive it.
+Result<void> ProcessCluster::apply_one(const plan::DeleteJob&) {
+  return {};
+}
+
 Result<void> ProcessCluster::apply_one(const plan::CreatePod& action) {
   Process process;
   process.view.name = action.name;

@@ -58,6 +58,7 @@ class ProcessCluster {
   common::Result<void> apply_one(const plan::CreatePod& action);
   common::Result<void> apply_one(const plan::DeletePod& action);
   common::Result<void> apply_one(const plan::DeleteConfigMap& action);
+  common::Result<void> apply_one(const plan::DeleteJob& action);
   void reap(Process& process);
   std::string attempt_dir(int64_t attempt) const;
 

@@ -9,6 +9,7 @@
 
 #include "operator/plan/gang.h"
 #include "operator/plan/names.h"
+#include "operator/plan/nodes.h"
 #include "operator/plan/render.h"
 
 namespace lockstep::plan {
@@ -25,6 +26,14 @@ const ChildView* find_child(const std::vector<ChildView>& children, const std::s
   return found == children.end() ? nullptr : &*found;
 }
 
+// The pod that status.firstFailure speaks of, still there to be read.
+bool is_evidence(const Situation& s, const PodView& pod) {
+  const std::optional<api::FirstFailure>& failure = s.job.status.first_failure;
+  return failure && has_ended(pod) &&
+         pod.name ==
+             pod_name(s.job.meta.name, {.attempt = failure->attempt, .rank = failure->rank});
+}
+
 }  // namespace
 
 void requeue_within(Plan& next, seconds delay) {
@@ -33,12 +42,20 @@ void requeue_within(Plan& next, seconds delay) {
 }
 
 void delete_pod(Plan& next, const PodView* pod, seconds grace) {
-  if (pod == nullptr || pod->deleting) return;
-  next.actions.push_back(
-      DeletePod{.name = pod->name, .uid = pod->uid, .grace_seconds = grace.count()});
+  if (pod == nullptr) return;
+  const bool is_forced = pod->node_state == NodeState::kGone && !has_ended(*pod);
+  if (pod->deleting && !is_forced) return;
+  next.actions.push_back(DeletePod{
+      .name = pod->name, .uid = pod->uid, .grace_seconds = is_forced ? 0 : grace.count()});
 }
 
 void delete_stale_pods(const Situation& s, Plan& next) {
+  for (const PodView* pod : s.gang.stale) {
+    if (!is_evidence(s, *pod)) delete_pod(next, pod, kShortGrace);
+  }
+}
+
+void delete_all_stale_pods(const Situation& s, Plan& next) {
   for (const PodView* pod : s.gang.stale) delete_pod(next, pod, kShortGrace);
 }
 
@@ -51,7 +68,7 @@ void delete_old_config_maps(const Situation& s, Plan& next) {
     const bool is_used =
         std::any_of(s.gang.stale.begin(), s.gang.stale.end(), [&](const PodView* pod) {
           const std::optional<PodIdentity> identity = parse_pod_name(job, pod->name);
-          return identity && identity->attempt == *attempt;
+          return identity && identity->attempt == *attempt && !has_ended(*pod);
         });
     if (!is_used) next.actions.push_back(DeleteConfigMap{.name = child.name, .uid = child.uid});
   }
@@ -68,7 +85,8 @@ void requeue_for_deletions(const Situation& s, Plan& next) {
 }
 
 void create_missing(const Situation& s, Plan& next) {
-  const AttemptSpec attempt = {.number = s.job.status.attempt, .ranks = s.gang.size()};
+  AttemptSpec attempt = {.number = s.job.status.attempt, .ranks = s.gang.size()};
+  if (s.settings.avoids_nodes) attempt.avoided_nodes = avoided_nodes(s.job.status);
   const std::string config_map = config_map_name(s.job.meta.name, attempt.number);
   const std::string service = service_name(s.job.meta.name);
   const ChildView* old_config_map = find_child(s.seen.config_maps, config_map);

@@ -18,11 +18,16 @@ void requeue_within(Plan& next, std::chrono::seconds delay);
 // A pod in deletion is looked at again when its node should have confirmed its end.
 void requeue_for_deletions(const Situation& s, Plan& next);
 
-// Deletes `pod`, which is ours, unless it is null or already in deletion.
+// Deletes `pod`, which is ours, unless it is null or already in deletion. Forces the deletion of a
+// pod whose node is gone: nobody else would ever end it.
 void delete_pod(Plan& next, const PodView* pod, std::chrono::seconds grace);
 
-// Pods of older attempts. Nobody waits for them: their names and addresses are their own.
+// Pods of older attempts. Nobody waits for them: their names and addresses are their own. The first
+// failing pod of the last failed attempt stays until another failure takes its place: it holds no
+// resources, and its log tells more than a status can.
 void delete_stale_pods(const Situation& s, Plan& next);
+// The same, that pod included.
+void delete_all_stale_pods(const Situation& s, Plan& next);
 
 // ConfigMaps of older attempts that have no pod any more.
 void delete_old_config_maps(const Situation& s, Plan& next);

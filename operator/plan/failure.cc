@@ -22,22 +22,19 @@ constexpr std::size_t kMaxMessageBytes = 1024;
 
 // Reasons that the kubelet and the control plane give to pods that they end, or refuse to start,
 // for the node's sake.
-constexpr std::array<std::string_view, 13> kNodeReasons = {"Evicted",
-                                                           "Preempting",
-                                                           "NodeLost",
-                                                           "Terminated",
-                                                           "NodeShutdown",
-                                                           "Shutdown",
-                                                           "NodeAffinity",
-                                                           "NodeName",
-                                                           "NodeUnschedulable",
-                                                           "DisruptionTarget",
-                                                           "NodePorts",
-                                                           "UnexpectedAdmissionError",
-                                                           "TopologyAffinityError"};
+constexpr std::array<std::string_view, 11> kNodeReasons = {
+    "Evicted",           "Preempting",       "NodeLost",     "Terminated",
+    "NodeShutdown",      "Shutdown",         "NodeAffinity", "NodeName",
+    "NodeUnschedulable", "DisruptionTarget", "NodePorts"};
+
+// The node took the pod and then would not start it; it may do so for ever.
+bool is_refusal(std::string_view reason) {
+  return reason.starts_with("OutOf") ||  // OutOfcpu, OutOfmemory, OutOfnvidia.com/gpu
+         reason == "UnexpectedAdmissionError" || reason == "TopologyAffinityError";
+}
 
 bool is_node_reason(std::string_view reason) {
-  return reason.starts_with("OutOf") ||  // OutOfcpu, OutOfmemory, OutOfnvidia.com/gpu
+  return is_refusal(reason) ||
          std::find(kNodeReasons.begin(), kNodeReasons.end(), reason) != kNodeReasons.end();
 }
 
@@ -88,12 +85,15 @@ void judge_exit(const ContainerExit& exit, const std::optional<ExitCodeInfo>& in
   if (!info) {
     failure.verdict = Verdict::kRestart;
     failure.reason = "ExitCode" + std::to_string(exit.exit_code);
+    failure.blames_node = true;
     return;
   }
   failure.verdict = verdict_of(*info);
   failure.reason = std::string(info->reason);
   failure.is_peer_loss = info->code == ExitCode::kPeerLost;
   failure.is_preemption = info->code == ExitCode::kPreempted;
+  failure.blames_node = failure.verdict == Verdict::kRestart && !failure.is_peer_loss &&
+                        info->code != ExitCode::kOutOfMemory;
 }
 
 // Fills in what the exit itself tells, before any verdict.
@@ -132,6 +132,7 @@ RankFailure classify(const PodView& pod, int64_t rank, bool typed_exit_codes) {
     failure.verdict = Verdict::kRestartFree;
     failure.reason = presentable(pod.reason);
     failure.message = "the node ended the pod or refused to start it";
+    failure.blames_node = is_refusal(pod.reason);
     return failure;
   }
   if (pod.exit) {
@@ -143,6 +144,7 @@ RankFailure classify(const PodView& pod, int64_t rank, bool typed_exit_codes) {
   if (pod.deleting && failure.verdict == Verdict::kRestart) {
     failure.verdict = Verdict::kRestartFree;  // it was told to stop; how it ended is no verdict
     if (!failure.is_peer_loss) failure.reason = "PodDeleted";
+    failure.blames_node = false;
   }
   return failure;
 }
@@ -159,7 +161,8 @@ RankFailure unreachable_rank(int64_t rank, const PodView& pod) {
   return {.rank = rank,
           .verdict = Verdict::kRestartFree,
           .reason = "NodeLost",
-          .message = "the rank's pod was deleted and its node does not confirm that it ended",
+          .message = pod.node_state == NodeState::kGone ? "the rank's node is gone"
+                                                        : "the rank's node does not answer",
           .node = pod.node,
           .exit_code = -1};
 }

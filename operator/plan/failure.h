@@ -29,6 +29,7 @@ struct RankFailure {
   int64_t exit_code = 0;       // -1 = the rank left none
   bool is_peer_loss = false;   // only lost another rank: never the cause while a cause is known
   bool is_preemption = false;  // stopped in good order: its peers are saving the same step
+  bool blames_node = false;    // may be the fault of the node that it ran on
   std::optional<api::Time> finished_at;
 };
 
@@ -37,8 +38,9 @@ struct RankFailure {
 //   the user's own may exit 78 for reasons of its own.
 RankFailure classify(const PodView& pod, int64_t rank, bool typed_exit_codes);
 
-// The failure of a rank whose pod was deleted by somebody else, or never stopped after deletion.
+// The failure of a rank whose pod was deleted by somebody else.
 RankFailure deleted_rank(int64_t rank);
+// The failure of a rank whose node is gone, or does not answer.
 RankFailure unreachable_rank(int64_t rank, const PodView& pod);
 
 // The cause among `failures`: the earliest finished one that is not a peer loss, ties by rank; one

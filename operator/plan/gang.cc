@@ -77,8 +77,9 @@ bool is_scheduled(const Gang& gang) {
 }
 
 bool is_unreachable(const PodView& pod, api::Time now) {
-  return pod.deleting && !has_ended(pod) && pod.deletion_deadline &&
-         now > *pod.deletion_deadline + kUnreachableAfter;
+  if (has_ended(pod)) return false;
+  if (pod.node_state == NodeState::kGone) return true;
+  return pod.deleting && pod.deletion_deadline && now > *pod.deletion_deadline + kUnreachableAfter;
 }
 
 bool has_live_pods(const Gang& gang, api::Time now) {

@@ -41,7 +41,7 @@ bool is_scheduled(const Gang& gang);
 // How long after its deadline a pod in deletion is given up: a node that lives confirms at once.
 inline constexpr std::chrono::seconds kUnreachableAfter{30};
 
-// True if a pod in deletion is long overdue: its node is gone and nobody will confirm its end.
+// True if nobody will confirm the pod's end: its node is gone, or its deletion is long overdue.
 bool is_unreachable(const PodView& pod, api::Time now);
 // True while a pod of ours may still run. Unreachable ones do not count.
 bool has_live_pods(const Gang& gang, api::Time now);

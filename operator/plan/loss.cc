@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "operator/plan/gang.h"
 #include "operator/plan/render.h"
 #include "operator/plan/status.h"
+#include "runtime/common/exit_code.h"
 
 namespace lockstep::plan {
 namespace {
@@ -33,11 +35,25 @@ std::vector<RankFailure> failures_of(const Situation& s) {
   return failures;
 }
 
+// Ranks that only miss another one, beside a rank on a node that does not answer: the node is the
+// cause. Nothing if there is no such rank.
+std::optional<RankFailure> lost_node_behind(const Situation& s, const RankFailure& failure) {
+  const std::string_view timeout = common::reason_of(common::ExitCode::kCollectiveTimeout);
+  if (!failure.is_peer_loss && failure.reason != timeout) return std::nullopt;
+  for (int64_t rank = 0; rank < s.gang.size(); ++rank) {
+    const PodView* pod = s.gang.ranks[static_cast<std::size_t>(rank)];
+    if (pod == nullptr || has_ended(*pod) || pod->node_state != NodeState::kUnready) continue;
+    return unreachable_rank(rank, *pod);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Loss> find_loss(const Situation& s) {
   const std::optional<RankFailure> cause = first_failure(failures_of(s));
   if (!cause) return std::nullopt;
+  if (const std::optional<RankFailure> node = lost_node_behind(s, *cause)) return Loss{*node, {}};
   const bool has_running =
       std::any_of(s.gang.ranks.begin(), s.gang.ranks.end(), [&](const PodView* pod) {
         return pod != nullptr && pod->phase == PodPhase::kRunning && !is_unreachable(*pod, s.now);

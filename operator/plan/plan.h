@@ -17,6 +17,9 @@ namespace lockstep::plan {
 
 enum class PodPhase { kPending, kRunning, kSucceeded, kFailed, kUnknown };
 
+// What the API server tells of a pod's node. kUnknown: nodes are not watched, or the pod has none.
+enum class NodeState { kUnknown, kReady, kUnready, kGone };
+
 struct ContainerExit {
   int64_t exit_code = 0;
   std::string reason;   // e.g. "OOMKilled", "Error"
@@ -39,6 +42,7 @@ struct PodView {
   // The deletionTimestamp itself: when the node must have ended the pod. Empty = unknown.
   std::optional<api::Time> deletion_deadline;
   std::string node;  // empty = not scheduled yet
+  NodeState node_state = NodeState::kUnknown;
   std::string pod_ip;
   std::string reason;          // pod status reason, e.g. "Evicted"
   std::string waiting_reason;  // e.g. "ImagePullBackOff"
@@ -53,12 +57,28 @@ struct ChildView {
   bool deleting = false;
 };
 
+// What a running rank of the current attempt answered when it was asked.
+struct Pulse {
+  int64_t rank = 0;
+  // Since its last finished step or change of phase. Nothing = it does not answer.
+  std::optional<std::chrono::seconds> age;
+  int64_t step = 0;
+};
+
+// A rank that was the slowest again and again.
+struct Lag {
+  int64_t rank = 0;
+  double ratio = 0;  // of its step time to the median
+};
+
 struct Observation {
   std::vector<PodView> pods;
   std::vector<ChildView> services;
   std::vector<ChildView> config_maps;
   std::optional<api::ProgressStatus> progress;  // latest answer of rank 0 of this attempt
   std::string strategy;                         // as the runtime reported it; empty = unknown
+  std::vector<Pulse> pulses;                    // of every rank that was asked
+  std::optional<Lag> straggler;
 };
 
 // What the installation decides, not the job.
@@ -66,6 +86,7 @@ struct Settings {
   std::string runtime_image;  // default image of jobs that name none
   int64_t master_port = 29500;
   int64_t metrics_port = 9400;
+  bool avoids_nodes = true;  // false where there is only one: on a laptop
 };
 
 struct CreateConfigMap {
@@ -81,7 +102,7 @@ struct CreatePod {
   int64_t rank = 0;
   nlohmann::json body;
 };
-// Deletes exactly this pod (uid precondition).
+// Deletes exactly this pod (uid precondition). Grace 0 forces, and is for pods whose node is gone.
 struct DeletePod {
   std::string name;
   std::string uid;
@@ -91,7 +112,13 @@ struct DeleteConfigMap {
   std::string name;
   std::string uid;
 };
-using Action = std::variant<CreateConfigMap, CreateService, CreatePod, DeletePod, DeleteConfigMap>;
+// Deletes the job itself, if it is still the one that was planned for.
+struct DeleteJob {
+  std::string uid;
+  std::string resource_version;
+};
+using Action =
+    std::variant<CreateConfigMap, CreateService, CreatePod, DeletePod, DeleteConfigMap, DeleteJob>;
 
 struct Event {
   bool warning = false;
@@ -113,7 +140,12 @@ struct Plan {
 // Invariants (held by tests/operator/plan/plan_property_test.cc):
 //   - either an attempt begins (status only) or objects are touched, never both;
 //   - objects whose owner_uid is not the job's are never touched;
-//   - status.restarts is never raised beyond spec.failurePolicy.maxRestarts;
+//   - a restart is charged only while status.budget.used is below failurePolicy.maxRestarts, and
+//     used goes back only when there is a newer checkpoint;
+//   - a deletion is forced only if the pod's node is gone;
+//   - the job itself is deleted only when it has finished and its time to live is over;
+//   - a job that somebody else manages is left alone;
+//   - the seconds of status.goodput add up to the time that went by;
 //   - once Succeeded or Failed is True, nothing is ever created again and the status stays;
 //   - applying a plan that has actions and planning again at the same time yields no actions and an
 //     equal status; plans without actions reach an unchanged status within four rounds.

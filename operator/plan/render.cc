@@ -169,6 +169,20 @@ json render_container(const api::TrainingJob& job, const AttemptSpec& attempt, i
   return container;
 }
 
+// Any node but these. All fields of a term must hold; the API takes one name in each. Source:
+// kubernetes pkg/apis/core/validation, ValidateNodeFieldSelectorRequirement.
+json avoid_nodes(const std::vector<std::string>& nodes) {
+  constexpr int kStrongest = 100;
+  json fields = json::array();
+  for (const std::string& node : nodes) {
+    fields.push_back(
+        {{"key", "metadata.name"}, {"operator", "NotIn"}, {"values", json::array({node})}});
+  }
+  const json term = {{"weight", kStrongest}, {"preference", {{"matchFields", fields}}}};
+  return {
+      {"nodeAffinity", {{"preferredDuringSchedulingIgnoredDuringExecution", json::array({term})}}}};
+}
+
 json image_pull_secrets(const api::TrainingJob& job) {
   json secrets = json::array();
   for (const std::string& name : job.spec.image_pull_secrets) secrets.push_back({{"name", name}});
@@ -235,6 +249,7 @@ json render_pod(const api::TrainingJob& job, const AttemptSpec& attempt, int64_t
                  {"seccompProfile", {{"type", "RuntimeDefault"}}}}},
                {"containers", json::array({render_container(job, attempt, rank, settings)})},
                {"volumes", render_volumes(job, attempt)}};
+  if (!attempt.avoided_nodes.empty()) spec["affinity"] = avoid_nodes(attempt.avoided_nodes);
   if (!job.spec.image_pull_secrets.empty()) spec["imagePullSecrets"] = image_pull_secrets(job);
   return {{"apiVersion", "v1"},
           {"kind", "Pod"},

@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -16,6 +18,7 @@ namespace lockstep::plan {
 struct AttemptSpec {
   int64_t number = 0;
   int64_t ranks = 1;  // world size of this attempt; spec.ranks may already be another
+  std::vector<std::string> avoided_nodes{};  // Note [Avoided, not forbidden]
 };
 
 // How long a pod may take to stop after SIGTERM: checkpoint.gracePeriodSeconds and a margin for

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <string>
+
+#include "operator/api/codec.h"
 
 namespace lockstep::plan {
 namespace {
@@ -81,6 +84,11 @@ bool is_finished(const TrainingJobStatus& status) {
   return is_true(status, kSucceeded) || is_true(status, kFailed);
 }
 
+bool is_stopping(const TrainingJobStatus& status) {
+  return has_reason(status, kRunning, kSuspendingReason) ||
+         has_reason(status, kRunning, kScalingReason);
+}
+
 void set_condition(TrainingJobStatus& status, const ConditionUpdate& update, Time now) {
   const ConditionStatus value = update.value ? ConditionStatus::kTrue : ConditionStatus::kFalse;
   auto found = std::find_if(status.conditions.begin(), status.conditions.end(),
@@ -126,6 +134,23 @@ void describe_gang(TrainingJobStatus& status, const Gang& gang, Time now) {
   status.message = message_of(status, gang);
 }
 
+api::ProgressStatus progress_status(const common::JobProgress& progress,
+                                    const std::optional<api::ProgressStatus>& known, Time now) {
+  api::ProgressStatus status;
+  status.step = progress.step;
+  status.total_steps = progress.total_steps;
+  status.loss = api::format_loss(progress.loss);
+  status.tokens_per_second = static_cast<int64_t>(progress.tokens_per_second);
+  status.eta_seconds = progress.eta_seconds;
+  status.last_checkpoint_step = progress.last_checkpoint_step;
+  if (known) {
+    status.last_update_time = known->last_update_time;
+    if (status == *known) return status;
+  }
+  status.last_update_time = now;
+  return status;
+}
+
 void merge_progress(TrainingJobStatus& status, const Observation& seen) {
   if (!seen.strategy.empty()) status.strategy = seen.strategy;
   if (!seen.progress || status.progress == seen.progress) return;
@@ -137,6 +162,40 @@ void merge_progress(TrainingJobStatus& status, const Observation& seen) {
     if (!is_due && !is_last) return;
   }
   status.progress = seen.progress;
+}
+
+void take_last_progress(TrainingJobStatus& status, const Observation& seen) {
+  if (!seen.strategy.empty()) status.strategy = seen.strategy;
+  if (seen.progress) status.progress = seen.progress;
+}
+
+void quiet_progress(TrainingJobStatus& status) {
+  if (!status.progress) return;
+  status.progress->tokens_per_second = 0;
+  status.progress->eta_seconds.reset();
+}
+
+bool report_straggler(TrainingJobStatus& status, const Observation& seen, const Gang& gang) {
+  if (!seen.straggler || seen.straggler->rank < 0 || seen.straggler->rank >= gang.size()) {
+    status.straggler.reset();
+    return false;
+  }
+  const bool is_new = !status.straggler || status.straggler->rank != seen.straggler->rank;
+  if (is_new) {  // its ratio changes all the time: no reason to write
+    const PodView* pod = gang.ranks[static_cast<std::size_t>(seen.straggler->rank)];
+    char ratio[32];
+    std::snprintf(ratio, sizeof ratio, "%.2f", seen.straggler->ratio);
+    status.straggler = api::Straggler{
+        .rank = seen.straggler->rank, .node = pod == nullptr ? "" : pod->node, .ratio = ratio};
+  }
+  status.message = summarize(*status.straggler);
+  return is_new;
+}
+
+std::string summarize(const api::Straggler& straggler) {
+  std::string text = "rank " + std::to_string(straggler.rank);
+  if (!straggler.node.empty()) text += " on " + straggler.node;
+  return text + " is slow: " + straggler.ratio + " times the median step time";
 }
 
 std::string summarize(const api::FirstFailure& failure) {

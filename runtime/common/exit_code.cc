@@ -41,7 +41,7 @@ const std::vector<ExitCodeInfo>& exit_codes() {
       {ExitCode::kRendezvousTimeout, "RendezvousTimeout", true, true},
       {ExitCode::kOutputUnwritable, "OutputUnwritable", false, true},
       {ExitCode::kCheckpointDamaged, "CheckpointDamaged", false, true},
-      {ExitCode::kOutOfMemory, "OutOfMemory", false, true},
+      {ExitCode::kOutOfMemory, "OutOfMemory", true, true},
       {ExitCode::kInvalidConfig, "InvalidConfig", false, true},
       {ExitCode::kOutputFinished, "OutputFinished", false, true},
       {ExitCode::kOutputNotShared, "OutputNotShared", false, true},

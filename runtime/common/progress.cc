@@ -36,6 +36,7 @@ JobProgress decode_object(const nlohmann::json& json) {
                        .last_checkpoint_step = {},
                        .ranks = {},
                        .slowest_rank = {}};
+  read_optional(json, "ageSeconds", progress.age_seconds);
   read_optional(json, "etaSeconds", progress.eta_seconds);
   read_optional(json, "lastCheckpointStep", progress.last_checkpoint_step);
   read_optional(json, "slowestRank", progress.slowest_rank);
@@ -59,6 +60,7 @@ std::string encode(const JobProgress& progress) {
                                  {"totalSteps", progress.total_steps},
                                  {"loss", progress.loss},
                                  {"tokensPerSecond", progress.tokens_per_second}};
+  if (progress.age_seconds) json["ageSeconds"] = *progress.age_seconds;
   if (progress.eta_seconds) json["etaSeconds"] = *progress.eta_seconds;
   if (progress.last_checkpoint_step) json["lastCheckpointStep"] = *progress.last_checkpoint_step;
   if (progress.slowest_rank) json["slowestRank"] = *progress.slowest_rank;

@@ -34,6 +34,8 @@ struct JobProgress {
   std::optional<int64_t> last_checkpoint_step;
   std::vector<RankHeartbeat> ranks;  // rank 0 only
   std::optional<int> slowest_rank;   // rank 0 only
+  // Since this rank's own last finished step or phase change: every rank tells it.
+  std::optional<double> age_seconds{};
 };
 
 std::string encode(const JobProgress& progress);  // JSON, camelCase

@@ -26,8 +26,4 @@ std::string_view to_string(ErrorCode code) {
   return "Internal";
 }
 
-bool is_retryable(ErrorCode code) {
-  return code == ErrorCode::kUnavailable;
-}
-
 }  // namespace lockstep::common

@@ -25,9 +25,6 @@ enum class ErrorCode {
 
 std::string_view to_string(ErrorCode code);
 
-// True if the same call may succeed later without a change by its caller.
-bool is_retryable(ErrorCode code);
-
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
   std::string message;  // what was found, where

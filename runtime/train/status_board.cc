@@ -122,9 +122,9 @@ void StatusBoard::checkpoint_done(int64_t step, double seconds) {
 common::JobProgress StatusBoard::progress() const {
   const std::lock_guard lock(mutex_);
   common::JobProgress progress = progress_;
+  progress.age_seconds = std::chrono::duration<double>(Clock::now() - last_change_).count();
   for (common::RankHeartbeat& heartbeat : progress.ranks) {
-    if (heartbeat.rank != progress.rank) continue;
-    heartbeat.age_seconds = std::chrono::duration<double>(Clock::now() - last_change_).count();
+    if (heartbeat.rank == progress.rank) heartbeat.age_seconds = progress.age_seconds;
   }
   return progress;
 }

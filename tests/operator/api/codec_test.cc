@@ -40,6 +40,7 @@ TrainingJobStatus full_status() {
           .state = "Running",
           .attempt = 2,
           .restarts = 1,
+          .budget = {.used = 1, .checkpoint_step = 100},
           .restart_not_before = at(1800000000),
           .strategy = "zero3",
           .message = "training",
@@ -69,7 +70,22 @@ TrainingJobStatus full_status() {
                                         .reason = "OutOfMemory",
                                         .message = "no memory",
                                         .hint = "use fewer",
-                                        .time = at(1700000400)}};
+                                        .time = at(1700000400)},
+          .straggler = Straggler{.rank = 2, .node = "n3", .ratio = "1.80"},
+          .node_failures = {{"n7", 3}, {"n3", 1}},
+          .goodput = Goodput{.phase = "Productive",
+                             .since = at(1700000450),
+                             .queued_seconds = 1,
+                             .scheduling_seconds = 2,
+                             .starting_seconds = 3,
+                             .productive_seconds = 90,
+                             .lost_seconds = 4,
+                             .down_seconds = 5,
+                             .suspended_seconds = 6,
+                             .lost_steps = 21,
+                             .attempt = 2,
+                             .first_step = 100,
+                             .attempt_seconds = 7}};
 }
 
 TEST(CodecTest, JobWrittenBeforeDefaultsIsReadWithDefaultsAndResolved) {
@@ -148,9 +164,54 @@ TEST(CodecTest, StatusHasTheFormOfTheDesign) {
   EXPECT_EQ(status["progress"]["eta"], "1h32m");
   EXPECT_EQ(status["progress"]["loss"], "2.3147");
   EXPECT_EQ(status["ranks"]["summary"], "3/4");
+  EXPECT_EQ(status["goodput"]["ratio"], "0.87");  // 90 of 104: neither queued nor suspended
   EXPECT_EQ(status["selector"], "lockstep.dev/job-name=tiny");
   EXPECT_EQ(status["conditions"][0]["status"], "True");
   EXPECT_EQ(status["startTime"], "2023-11-14T22:13:20Z");
+}
+
+TEST(CodecTest, JobThatDoesNotRunHasNoSpeedToShow) {
+  TrainingJobStatus status = full_status();
+  status.progress->tokens_per_second = 0;
+  EXPECT_FALSE(encode_status(status)["progress"].contains("tokensPerSecond"));
+  EXPECT_EQ(decode_status(encode_status(status)), status);
+  EXPECT_EQ(goodput_ratio(Goodput{.queued_seconds = 9}), "");
+}
+
+TEST(CodecTest, LifeCycleFieldsAreRead) {
+  json object = job_object();
+  object["spec"]["managedBy"] = "lockstep.dev/operator";
+  object["spec"]["activeDeadlineSeconds"] = 60;
+  object["spec"]["ttlSecondsAfterFinished"] = 0;
+  object["spec"]["failurePolicy"] = json::parse(R"({"stallTimeoutSeconds": 0, "rules": [
+      {"exitCodes": [3, 4], "action": "Fail"}, {"reasons": ["OOMKilled"], "action": "RestartFree"},
+      {"reasons": ["NonFinite"], "action": "Restart"}]})");
+  const common::Result<TrainingJob> job = decode_job(object);
+  ASSERT_TRUE(job.has_value()) << job.error().message;
+  EXPECT_EQ(job->spec.managed_by, kOurController);
+  EXPECT_EQ(job->spec.active_deadline, std::chrono::seconds(60));
+  EXPECT_EQ(job->spec.ttl_after_finished, std::chrono::seconds(0));
+  EXPECT_EQ(job->spec.failure_policy.stall_timeout, std::chrono::seconds(0));
+  EXPECT_EQ(job->spec.failure_policy.max_restarts, 3);
+  EXPECT_EQ(job->spec.failure_policy.rules,
+            (std::vector<FailureRule>{
+                {.exit_codes = {3, 4}, .reasons = {}, .action = RuleAction::kFail},
+                {.exit_codes = {}, .reasons = {"OOMKilled"}, .action = RuleAction::kRestartFree},
+                {.exit_codes = {}, .reasons = {"NonFinite"}, .action = RuleAction::kRestart}}));
+  EXPECT_TRUE(check_job(*job).empty());
+}
+
+TEST(CodecTest, RuleWithBothOrNeitherListIsRefusedWithItsPath) {
+  for (const char* rule :
+       {R"({"exitCodes": [3], "reasons": ["x"], "action": "Fail"})", R"({"action": "Fail"})"}) {
+    json object = job_object();
+    object["spec"]["failurePolicy"]["rules"].push_back(json::parse(rule));
+    const common::Result<TrainingJob> job = decode_job(object);
+    ASSERT_TRUE(job.has_value());
+    const common::Problems problems = check_job(*job);
+    ASSERT_EQ(problems.size(), 1U) << rule;
+    EXPECT_EQ(problems[0].path, "spec.failurePolicy.rules[0]");
+  }
 }
 
 TEST(CodecTest, StatusIsWithinTheSchemaWhateverItsTexts) {

@@ -1,5 +1,8 @@
 #include "operator/controller/actions.h"
 
+#include <string>
+#include <variant>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -140,15 +143,40 @@ TEST(IsEndingTest, TellsATerminatingNamespaceFromAQuota) {
   EXPECT_FALSE(is_ending({ErrorCode::kUnavailable, "no answer", ""}));
 }
 
+TEST(ApplyTest, JobIsDeletedOnlyInTheVersionThatWasPlannedFor) {
+  FakeApiServer server;
+  const json stored = server.add("trainingjobs", object("demo", ""));
+  const std::string uid = stored["metadata"]["uid"];
+  const std::string version = stored["metadata"]["resourceVersion"];
+  ApplyOutcome outcome = apply_in_order(server, demo(), {plan::DeleteJob{uid, "1"}});
+  EXPECT_TRUE(outcome.result.has_value());
+  EXPECT_EQ(outcome.applied, 0);
+  EXPECT_TRUE(server.object("trainingjobs", {"team", "demo"}).has_value());
+  outcome = apply_in_order(server, demo(), {plan::DeleteJob{uid, version}});
+  EXPECT_EQ(outcome.applied, 1);
+  EXPECT_FALSE(server.object("trainingjobs", {"team", "demo"}).has_value());
+}
+
+TEST(ApplyTest, ServersWishToBeLeftAloneIsHandedOn) {
+  FakeApiServer server;
+  server.set_on_write([](const std::string&) -> std::optional<kube::ApiError> {
+    kube::ApiError error = refusal(ErrorCode::kUnavailable, 429, "too many requests");
+    error.retry_after = std::chrono::seconds(9);
+    return error;
+  });
+  const std::vector<plan::Action> actions = {plan::DeletePod{"demo-0-0", "u", 1}};
+  EXPECT_EQ(apply_in_order(server, demo(), actions).retry_after, std::chrono::seconds(9));
+}
+
 TEST(WriteStatusTest, ReturnsTheNewVersion) {
   FakeApiServer server;
   const json stored = server.add("trainingjobs", object("demo", ""));
   api::TrainingJob job = demo();
   job.meta.uid = stored["metadata"]["uid"];
   job.meta.resource_version = stored["metadata"]["resourceVersion"];
-  const common::Result<std::string> version = write_status(server, job, {.state = "Pending"});
-  ASSERT_TRUE(version.has_value());
-  EXPECT_EQ(*version, std::to_string(server.version()));
+  const kube::ApiResult<std::string> version = write_status(server, job, {.state = "Pending"});
+  ASSERT_TRUE(std::holds_alternative<std::string>(version));
+  EXPECT_EQ(std::get<std::string>(version), std::to_string(server.version()));
   EXPECT_EQ(server.object("trainingjobs", {"team", "demo"}).value()["status"]["state"], "Pending");
 }
 
@@ -157,21 +185,12 @@ TEST(WriteStatusTest, IsAConflictOnAnOlderVersionOrAnotherUid) {
   const json stored = server.add("trainingjobs", object("demo", ""));
   api::TrainingJob job = demo();
   job.meta.uid = stored["metadata"]["uid"];
-  EXPECT_EQ(write_status(server, job, {}).error().code, ErrorCode::kConflict);
+  EXPECT_EQ(std::get<kube::ApiError>(write_status(server, job, {})).error.code,
+            ErrorCode::kConflict);
   job.meta.resource_version = stored["metadata"]["resourceVersion"];
   job.meta.uid = "of-its-predecessor";
-  EXPECT_EQ(write_status(server, job, {}).error().code, ErrorCode::kConflict);
-}
-
-TEST(EmitEventTest, NamesTheJobItIsAbout) {
-  FakeApiServer server;
-  const plan::Event event = {.warning = true, .reason = "Restarting", .message = "rank 1 failed"};
-  ASSERT_TRUE(emit_event(server, demo(), event, api::Time{}).has_value());
-  const json stored = server.objects("events").at(0);
-  EXPECT_EQ(stored["involvedObject"]["uid"], "job-uid");
-  EXPECT_EQ(stored["involvedObject"]["namespace"], stored["metadata"]["namespace"]);
-  EXPECT_EQ(stored["type"], "Warning");
-  EXPECT_EQ(stored["reason"], "Restarting");
+  EXPECT_EQ(std::get<kube::ApiError>(write_status(server, job, {})).error.code,
+            ErrorCode::kConflict);
 }
 
 }  // namespace

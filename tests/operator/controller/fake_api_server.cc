@@ -16,7 +16,8 @@ using nlohmann::json;
 
 namespace {
 
-const std::vector<std::string> kWatched = {"trainingjobs", "pods", "services", "configmaps"};
+const std::vector<std::string> kWatched = {"trainingjobs", "pods", "services", "configmaps",
+                                           "nodes"};
 
 ApiError not_found(const std::string& what) {
   return refusal(ErrorCode::kNotFound, 404, what + " not found");
@@ -105,8 +106,14 @@ FakeApiServer::Answer FakeApiServer::replace(const kube::ResourcePath& path, con
 }
 
 FakeApiServer::Answer FakeApiServer::patch(const kube::ResourcePath& path, kube::PatchType /*type*/,
-                                           const json& /*body*/) {
-  return not_found(path.name);  // the operator patches nothing
+                                           const json& body) {
+  return write("patch " + path.type.plural + "/" + path.name, [&]() -> Answer {
+    const auto found = objects_[path.type.plural].find({path.ns, path.name});
+    if (found == objects_[path.type.plural].end()) return not_found(path.name);
+    json object = found->second;
+    object.merge_patch(body);
+    return store("MODIFIED", path.type.plural, std::move(object));
+  });
 }
 
 FakeApiServer::Answer FakeApiServer::remove(const kube::ResourcePath& path,
@@ -138,6 +145,10 @@ FakeApiServer::Answer FakeApiServer::delete_locked(const kube::ResourcePath& pat
   json object = found->second;
   if (!options.uid.empty() && object["metadata"]["uid"] != options.uid) {
     return refusal(ErrorCode::kConflict, 409, "the UID in the precondition does not match");
+  }
+  if (!options.resource_version.empty() &&
+      object["metadata"]["resourceVersion"] != options.resource_version) {
+    return refusal(ErrorCode::kConflict, 409, "the version in the precondition does not match");
   }
   const bool has_node = object.value("spec", json::object()).contains("nodeName");
   if (!has_node || options.grace_period_seconds.value_or(1) == 0) {

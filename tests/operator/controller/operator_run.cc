@@ -26,7 +26,7 @@ void step_pod(FakeApiServer& server, const json& pod, const PodScript& script) {
   const std::string phase = pod.value("status", json::object()).value("phase", "Pending");
   server.edit("pods", key, [&](json& now) {
     if (!now["spec"].contains("nodeName")) {
-      now["spec"]["nodeName"] = "node-1";
+      now["spec"]["nodeName"] = key.name == "demo-0-1" ? "node-2" : "node-1";
     } else if (phase == "Pending") {
       now["status"] = {{"phase", "Running"}, {"podIP", "10.0.0.1"}};
     } else if (phase == "Running") {
@@ -44,7 +44,7 @@ void step_pod(FakeApiServer& server, const json& pod, const PodScript& script) {
 void drop_times(json& value) {
   if (value.is_object()) {
     for (const char* name : {"lastTransitionTime", "startTime", "completionTime", "time",
-                             "restartNotBefore", "lastUpdateTime"}) {
+                             "restartNotBefore", "lastUpdateTime", "goodput"}) {
       value.erase(name);
     }
   }
@@ -89,7 +89,13 @@ OperatorRun::Process::Process(OperatorRun& run)
       reconciler(run.server_, view, poller, {{}, [&run] { return run.now_; }}) {}
 
 OperatorRun::OperatorRun(PodScript script, ProgressPoller::Fetch fetch)
-    : script_(std::move(script)), fetch_(fetch ? std::move(fetch) : nobody_answers) {}
+    : script_(std::move(script)), fetch_(fetch ? std::move(fetch) : nobody_answers) {
+  for (const char* name : {"node-1", "node-2"}) {
+    const json ready = {{"type", "Ready"}, {"status", "True"}};
+    server_.add("nodes", {{"metadata", {{"name", name}, {"namespace", ""}}},
+                          {"status", {{"conditions", json::array({ready})}}}});
+  }
+}
 
 void OperatorRun::start_operator() {
   process_.reset();  // its watches end before the new ones begin
@@ -124,6 +130,19 @@ bool OperatorRun::step_kubelet() {
   for (const json& pod : server_.objects("pods")) step_pod(server_, pod, script_);
   server_.collect_garbage();
   return server_.version() != before;
+}
+
+void OperatorRun::run_until(const std::function<bool(const json& job)>& holds) {
+  for (int round = 0; round < kMaxRounds; ++round) {
+    if (!settle()) {
+      start_operator();
+      continue;
+    }
+    if (holds(job())) return;
+    if (step_kubelet() || !requeue_after_) continue;
+    now_ += std::chrono::ceil<std::chrono::seconds>(*requeue_after_);
+  }
+  ADD_FAILURE() << "the job never comes to what was waited for";
 }
 
 void OperatorRun::run_to_rest() {

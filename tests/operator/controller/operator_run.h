@@ -39,6 +39,8 @@ class OperatorRun {
   // Reconciles, lets the kubelet act and the clock jump, and starts a new operator after a crash,
   // until nothing changes any more. Fails the test if that takes too long.
   void run_to_rest();
+  // The same, until the job is as `holds` says.
+  void run_until(const std::function<bool(const nlohmann::json& job)>& holds);
   // Reconciles until that alone changes nothing any more; false if the operator crashed.
   bool settle();
   // Every pod makes one step. False if nothing was left to do.

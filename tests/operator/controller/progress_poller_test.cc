@@ -88,7 +88,7 @@ const kube::ObjectKey kB{"ns", "b"};
 TEST(ProgressPollerTest, TellsOfANewStepOnce) {
   Polled polled;
   polled.ranks.answer("host-a", at_step("a", 0, 5));
-  polled.poller.watch(kA, {"host-a", 9400, 0});
+  polled.poller.watch(kA, {{.rank = 0, .host = "host-a", .port = 9400, .attempt = 0}});
   ASSERT_TRUE(polled.ranks.await_woken("a", 1));
   ASSERT_TRUE(polled.ranks.await_asked("host-a", 5));
   EXPECT_EQ(polled.ranks.num_woken("a"), 1) << "the same step is no news";
@@ -102,9 +102,9 @@ TEST(ProgressPollerTest, ARankThatHangsDoesNotKeepOtherJobsWaiting) {
   Polled polled;
   polled.ranks.hang("host-a");
   polled.ranks.answer("host-b", at_step("b", 0, 1));
-  polled.poller.watch(kA, {"host-a", 9400, 0});
+  polled.poller.watch(kA, {{.rank = 0, .host = "host-a", .port = 9400, .attempt = 0}});
   ASSERT_TRUE(polled.ranks.await_asked("host-a", 1));
-  polled.poller.watch(kB, {"host-b", 9400, 0});
+  polled.poller.watch(kB, {{.rank = 0, .host = "host-b", .port = 9400, .attempt = 0}});
   EXPECT_TRUE(polled.ranks.await_asked("host-b", 10));
   EXPECT_TRUE(polled.poller.latest(kB).has_value());
   polled.ranks.let_go();
@@ -114,8 +114,8 @@ TEST(ProgressPollerTest, IgnoresAnotherAttemptAndAnotherJobAtTheAddress) {
   Polled polled;
   polled.ranks.answer("host-a", at_step("a", 0, 5));
   polled.ranks.answer("host-b", at_step("somebody", 0, 5));
-  polled.poller.watch(kA, {"host-a", 9400, 1});
-  polled.poller.watch(kB, {"host-b", 9400, 0});
+  polled.poller.watch(kA, {{.rank = 0, .host = "host-a", .port = 9400, .attempt = 1}});
+  polled.poller.watch(kB, {{.rank = 0, .host = "host-b", .port = 9400, .attempt = 0}});
   ASSERT_TRUE(polled.ranks.await_asked("host-a", 2));
   ASSERT_TRUE(polled.ranks.await_asked("host-b", 2));
   EXPECT_FALSE(polled.poller.latest(kA).has_value());
@@ -125,13 +125,51 @@ TEST(ProgressPollerTest, IgnoresAnotherAttemptAndAnotherJobAtTheAddress) {
 TEST(ProgressPollerTest, DropsWhatAnOlderTargetToldAndWhatIsForgotten) {
   Polled polled;
   polled.ranks.answer("host-a", at_step("a", 0, 5));
-  polled.poller.watch(kA, {"host-a", 9400, 0});
+  polled.poller.watch(kA, {{.rank = 0, .host = "host-a", .port = 9400, .attempt = 0}});
   ASSERT_TRUE(polled.ranks.await_woken("a", 1));
-  polled.poller.watch(kA, {"host-a2", 9400, 1});
+  polled.poller.watch(kA, {{.rank = 0, .host = "host-a2", .port = 9400, .attempt = 1}});
   EXPECT_FALSE(polled.poller.latest(kA).has_value());
   ASSERT_TRUE(polled.ranks.await_asked("host-a2", 1));
   polled.poller.forget(kA);
   EXPECT_FALSE(polled.poller.latest(kA).has_value());
+}
+
+TEST(ProgressPollerTest, TellsTheHeartbeatsOfTheRanksThatItWasTold) {
+  Polled polled;
+  JobProgress first = at_step("a", 0, 5);
+  first.age_seconds = 40;
+  JobProgress second = first;
+  second.rank = 1;
+  second.age_seconds = 60;
+  polled.ranks.answer("host-a0", first);
+  polled.ranks.answer("host-a1", second);
+  const ProgressTarget rank_0 = {.rank = 0, .host = "host-a0", .port = 9400, .attempt = 0};
+  const ProgressTarget rank_1 = {.rank = 1, .host = "host-a1", .port = 9400, .attempt = 0};
+  const ProgressTarget rank_2 = {.rank = 2, .host = "nobody", .port = 9400, .attempt = 0};
+  polled.poller.watch(kA, {rank_0});
+  ASSERT_TRUE(polled.ranks.await_asked("host-a0", 2));
+  EXPECT_EQ(polled.poller.pulses(kA).size(), 1U);
+  EXPECT_GE(polled.poller.idle(kA), std::chrono::seconds(40));
+  polled.poller.watch(kA, {rank_0, rank_1, rank_2});
+  EXPECT_TRUE(polled.poller.latest(kA).has_value()) << "what rank 0 told stays";
+  ASSERT_TRUE(polled.ranks.await_asked("host-a1", 2));
+  ASSERT_TRUE(polled.ranks.await_asked("nobody", 3));
+  const std::vector<plan::Pulse> pulses = polled.poller.pulses(kA);
+  ASSERT_EQ(pulses.size(), 3U);
+  EXPECT_GE(pulses[0].age.value(), std::chrono::seconds(40));
+  EXPECT_GE(pulses[1].age.value(), std::chrono::seconds(60));
+  EXPECT_FALSE(pulses[2].age.has_value());
+  EXPECT_EQ(polled.ranks.num_woken("a"), 1) << "only rank 0 makes news";
+  polled.poller.watch(kA, {rank_0});
+  EXPECT_EQ(polled.poller.pulses(kA).size(), 1U);
+}
+
+TEST(ProgressPollerTest, IgnoresAnotherRankAtTheAddress) {
+  Polled polled;
+  polled.ranks.answer("host-a", at_step("a", 0, 5));  // rank 0
+  polled.poller.watch(kA, {{.rank = 1, .host = "host-a", .port = 9400, .attempt = 0}});
+  ASSERT_TRUE(polled.ranks.await_asked("host-a", 3));
+  EXPECT_FALSE(polled.poller.pulses(kA).at(0).age.has_value());
 }
 
 }  // namespace

@@ -254,6 +254,86 @@ TEST(ReconcilerTest, SaysInTheStatusOnceThatAQuotaRefusesItsPods) {
   EXPECT_EQ(cluster.job()["status"]["state"], "Succeeded");
 }
 
+TEST(ReconcilerTest, ComesAgainWhenAServerThatIsOverloadedSaysSo) {
+  for (const char* refused : {"create pods/", "status ", "create configmaps/"}) {
+    OperatorRun cluster(succeeds);
+    FakeApiServer& server = cluster.server();
+    server.add("trainingjobs", demo_job(3));
+    cluster.start_operator();
+    server.set_on_write([&](const std::string& write) -> std::optional<kube::ApiError> {
+      if (!write.starts_with(refused)) return std::nullopt;
+      kube::ApiError error = refusal(ErrorCode::kUnavailable, 429, "too many requests");
+      error.retry_after = std::chrono::seconds(17);
+      return error;
+    });
+    common::Result<Outcome> outcome = cluster.reconcile();
+    if (outcome && outcome->requeue_after < std::chrono::seconds(17)) outcome = cluster.reconcile();
+    ASSERT_TRUE(outcome.has_value()) << refused << ": an error would come again too soon";
+    EXPECT_EQ(outcome->requeue_after, std::chrono::seconds(17)) << refused;
+    server.set_on_write(nullptr);
+    cluster.run_to_rest();
+    EXPECT_EQ(cluster.job()["status"]["state"], "Succeeded") << refused;
+  }
+}
+
+TEST(ReconcilerTest, DeletesAJobAfterItsTimeToLiveUnlessItChangedMeanwhile) {
+  OperatorRun cluster(succeeds);
+  FakeApiServer& server = cluster.server();
+  json job = demo_job(3);
+  job["spec"]["ttlSecondsAfterFinished"] = 100;
+  server.add("trainingjobs", job);
+  cluster.start_operator();
+  cluster.run_until([](const json& now) {
+    return now.contains("status") && now["status"].value("state", "") == "Succeeded";
+  });
+  cluster.advance(std::chrono::seconds(100));
+  server.hold("trainingjobs");
+  server.edit("trainingjobs", kDemo, [](json& now) { now["metadata"]["labels"]["keep"] = "me"; });
+  ASSERT_TRUE(cluster.reconcile().has_value());
+  EXPECT_FALSE(cluster.job().is_null()) << "it was not the job that the plan was made for";
+  server.release("trainingjobs");
+  ASSERT_TRUE(cluster.settle());
+  EXPECT_TRUE(cluster.job().is_null());
+}
+
+TEST(ReconcilerTest, LeavesAJobThatAnotherControllerManagesAlone) {
+  OperatorRun cluster(succeeds);
+  json job = demo_job(3);
+  job["spec"]["managedBy"] = "example.com/other";
+  cluster.server().add("trainingjobs", job);
+  cluster.start_operator();
+  cluster.run_to_rest();
+  EXPECT_TRUE(cluster.server().writes().empty());
+}
+
+TEST(ReconcilerTest, PodOnANodeThatIsNotThereYetIsNotLost) {
+  OperatorRun cluster(keeps_running);
+  FakeApiServer& server = cluster.server();
+  server.add("trainingjobs", demo_job(3));
+  server.hold("nodes");
+  cluster.start_operator();
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(cluster.settle());
+    cluster.step_kubelet();
+  }
+  const json ready = {{"type", "Ready"}, {"status", "True"}};
+  server.add("nodes", {{"metadata", {{"name", "node-9"}, {"namespace", ""}}},
+                       {"status", {{"conditions", json::array({ready})}}}});
+  server.edit("pods", {"default", "demo-0-2"},
+              [](json& pod) { pod["spec"]["nodeName"] = "node-9"; });
+  ASSERT_TRUE(cluster.settle());
+  EXPECT_EQ(cluster.job()["status"]["attempt"], 0);
+  server.release("nodes");
+  ASSERT_TRUE(cluster.settle());
+  EXPECT_EQ(cluster.job()["status"]["attempt"], 0);
+  server.erase("nodes", {"", "node-9"});
+  ASSERT_TRUE(cluster.settle());
+  EXPECT_EQ(cluster.job()["status"]["attempt"], 1);
+  EXPECT_EQ(cluster.job()["status"]["firstFailure"]["reason"], "NodeLost");
+  EXPECT_EQ(cluster.job()["status"]["restarts"], 0);
+  EXPECT_FALSE(server.object("pods", {"default", "demo-0-2"}).has_value()) << "forced";
+}
+
 TEST(ReconcilerTest, StopsWhenTheJobIsGoneBeforeTheWatchTellsIt) {
   OperatorRun cluster(succeeds);
   FakeApiServer& server = cluster.server();

@@ -99,6 +99,37 @@ TEST_F(ExecutorTest, JobFailsWhenItsRestartBudgetIsSpentAndNamesTheRanksLog) {
   EXPECT_EQ(text_of("logs/attempt-0/rank-0.log"), "broken\n");
 }
 
+TEST_F(ExecutorTest, RuleOfTheManifestDecidesHereToo) {
+  api::TrainingJob failing = job("exit 5", 2);
+  failing.spec.failure_policy.rules = {
+      {.exit_codes = {5}, .reasons = {}, .action = api::RuleAction::kFail}};
+  const auto report = run_job(failing, options());
+  ASSERT_TRUE(report.has_value());
+  EXPECT_EQ(report->end, RunEnd::kFailed);
+  EXPECT_EQ(report->status.attempt, 0);
+  EXPECT_NE(report->status.message.find("failurePolicy.rules[0]"), std::string::npos);
+}
+
+TEST_F(ExecutorTest, DeadlineEndsTheRunAndLetsRanksSave) {
+  api::TrainingJob late =
+      job("trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 0.05; done", 2);
+  late.spec.active_deadline = std::chrono::seconds(2);
+  const auto report = run_job(late, options());
+  ASSERT_TRUE(report.has_value());
+  EXPECT_EQ(report->end, RunEnd::kFailed);
+  EXPECT_NE(report->status.message.find("activeDeadlineSeconds"), std::string::npos);
+  EXPECT_EQ(text_of("logs/attempt-0/rank-0.log"), "up\nsaved\n");
+}
+
+TEST_F(ExecutorTest, JobOfAnotherControllerRunsHereWhenItIsAskedTo) {
+  api::TrainingJob foreign = job("exit 0", 1);
+  foreign.spec.managed_by = "example.com/other";
+  foreign.spec.ttl_after_finished = std::chrono::seconds(0);
+  const auto report = run_job(foreign, options());
+  ASSERT_TRUE(report.has_value());
+  EXPECT_EQ(report->end, RunEnd::kSucceeded);
+}
+
 TEST_F(ExecutorTest, FirstCtrlCSuspendsByASignalThatRanksCanHandle) {
   const std::jthread person([this] {
     await_text("logs/attempt-0/rank-1.log", "up");

@@ -66,6 +66,16 @@ TEST(FailureTest, OwnProgramsExitCodesMeanNothingToUsUnlessTheySaySo) {
   EXPECT_EQ(classify(pod, 0, false).verdict, Verdict::kFail);
 }
 
+TEST(FailureTest, MemoryThatRanOutHasOneVerdictWhoeverNoticed) {
+  PodView killed = failed_pod(137);  // by the kernel
+  killed.exit->reason = "OOMKilled";
+  const PodView refused = failed_pod(static_cast<int>(ExitCode::kOutOfMemory));  // by bad_alloc
+  EXPECT_EQ(classify(killed, 0, true).verdict, Verdict::kRestart);
+  EXPECT_EQ(classify(refused, 0, true).verdict, Verdict::kRestart);
+  EXPECT_FALSE(classify(killed, 0, true).blames_node);
+  EXPECT_FALSE(classify(refused, 0, true).blames_node);
+}
+
 TEST(FailureTest, OutOfMemoryKillIsRecognisedByReasonNotByCode) {
   for (const int64_t code : {137, 7, 78}) {  // 7: a child was killed, the main process went on
     PodView pod = failed_pod(code);

@@ -79,11 +79,17 @@ void ModelCluster::apply(const Action& action) {
   } else if (const auto* doomed = std::get_if<DeletePod>(&action)) {
     const auto found = by_name(seen.pods, doomed->name);
     if (found == seen.pods.end() || found->uid != doomed->uid) return;
+    if (doomed->grace_seconds == 0) {
+      seen.pods.erase(found);
+      return;
+    }
     found->deleting = true;
     found->deletion_deadline = now + std::chrono::seconds(doomed->grace_seconds);
   } else if (const auto* old = std::get_if<DeleteConfigMap>(&action)) {
     const auto found = by_name(seen.config_maps, old->name);
     if (found != seen.config_maps.end() && found->uid == old->uid) seen.config_maps.erase(found);
+  } else if (const auto* end = std::get_if<DeleteJob>(&action)) {
+    if (end->uid == job.meta.uid) job.meta.deletion_time = now;
   }
 }
 

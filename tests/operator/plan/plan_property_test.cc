@@ -2,8 +2,6 @@
 // ever see. Seeds are fixed; a failure names its own.
 #include <algorithm>
 #include <cstdint>
-#include <random>
-#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -16,145 +14,12 @@
 #include "operator/plan/plan.h"
 #include "operator/plan/status.h"
 #include "tests/operator/plan/model_cluster.h"
+#include "tests/operator/plan/random_state.h"
 
 namespace lockstep::plan {
 namespace {
 
 using std::chrono::seconds;
-
-class Dice {
- public:
-  explicit Dice(uint64_t seed) : bits_(seed) {}
-  int64_t below(int64_t n) { return static_cast<int64_t>(bits_() % static_cast<uint64_t>(n)); }
-  bool one_in(int64_t n) { return below(n) == 0; }
-  template <typename T>
-  T pick(std::initializer_list<T> choices) {
-    return *(choices.begin() + below(static_cast<int64_t>(choices.size())));
-  }
-
- private:
-  std::mt19937_64 bits_;
-};
-
-constexpr int64_t kExitCodes[] = {0, 1, 7, 65, 66, 70, 77, 78, 80, 82, 83, 83, 85, 85, 137, 143};
-
-ContainerExit random_exit(Dice& dice, api::Time now) {
-  const auto code = kExitCodes[dice.below(std::size(kExitCodes))];
-  return {
-      .exit_code = dice.one_in(20) ? dice.below(1 << 20) - (1 << 19) : code,
-      .reason = dice.one_in(8) ? "OOMKilled" : "Error",
-      .message = dice.pick<std::string>({"", "text\n", "\xff\xfe", "{\"rank\":0}", "[", "\n\n"}),
-      .finished_at = dice.one_in(6) ? api::Time{} : now - seconds(dice.below(200))};
-}
-
-void randomize(PodView& pod, Dice& dice, api::Time now) {
-  pod.phase = dice.pick({PodPhase::kPending, PodPhase::kRunning, PodPhase::kRunning,
-                         PodPhase::kSucceeded, PodPhase::kFailed, PodPhase::kUnknown});
-  if (pod.phase == PodPhase::kFailed || pod.phase == PodPhase::kSucceeded || dice.one_in(20)) {
-    if (!dice.one_in(5)) pod.exit = random_exit(dice, now);
-  }
-  if (dice.one_in(2)) pod.node = "node";
-  pod.ready = dice.one_in(2);
-  pod.deleting = dice.one_in(4);
-  if (pod.deleting && dice.one_in(2)) {
-    pod.deletion_deadline = now + seconds(dice.below(400) - 200);
-  }
-  if (dice.one_in(10)) pod.reason = dice.pick<std::string>({"Evicted", "OutOfcpu", "\xff", "x"});
-  if (dice.one_in(10)) pod.waiting_reason = "ImagePullBackOff";
-  if (dice.one_in(10)) pod.rank = dice.below(6) - 2;  // labels can be edited
-  if (dice.one_in(10)) pod.attempt = dice.below(6) - 2;
-}
-
-api::TrainingJob random_job(Dice& dice) {
-  const int64_t ranks = dice.pick<int64_t>({1, 2, 2, 3, 4});
-  api::TrainingJob job = dice.one_in(8) ? training_job(ranks) : command_job(ranks);
-  api::TrainingJobSpec& spec = job.spec;
-  spec.failure_policy.max_restarts = dice.below(4);
-  spec.suspend = dice.one_in(5);
-  spec.clean_pod_policy = dice.pick(
-      {api::CleanPodPolicy::kRunning, api::CleanPodPolicy::kAll, api::CleanPodPolicy::kNone});
-  if (dice.one_in(40)) spec.ranks = dice.pick<int64_t>({-1, 0});
-  if (dice.one_in(4000)) spec.ranks = dice.pick<int64_t>({5000, int64_t{1} << 60});
-  if (dice.one_in(40)) spec.train = dice.pick<nlohmann::json>({nullptr, 3, "x", {{"steps", "y"}}});
-  if (dice.one_in(40)) spec.inputs = dice.pick<nlohmann::json>({3, {1, 2}, {{{"name", 5}}}});
-  if (dice.one_in(40)) spec.output = dice.pick<nlohmann::json>({3, "x", nlohmann::json::array()});
-  if (dice.one_in(40)) spec.command.clear();
-  if (dice.one_in(40))
-    job.meta.name = dice.pick<std::string>({"", "Demo", "-", std::string(80, 'a')});
-  if (dice.one_in(20)) job.meta.deletion_time = kStart;
-  job.meta.generation = dice.below(3);
-  return job;
-}
-
-void randomize_conditions(api::TrainingJobStatus& status, Dice& dice) {
-  const std::vector<const char*> types = {kAccepted,  kScheduled, kRunning,
-                                          kSuspended, kSucceeded, kFailed};
-  for (const char* type : types) {
-    const bool is_rare = type == kSucceeded || type == kFailed || type == kSuspended;
-    if (dice.one_in(is_rare ? 2 : 4)) continue;
-    status.observed_generation = dice.below(3);
-    set_condition(status,
-                  {.type = type,
-                   .value = is_rare ? dice.one_in(6) : dice.one_in(2),
-                   .reason = dice.pick<std::string>({"", kStartingReason, kRestartingReason,
-                                                     kSuspendingReason, kScalingReason, "Valid"})},
-                  kStart - seconds(dice.below(1000)));
-  }
-}
-
-void randomize_status(api::TrainingJob& job, Dice& dice) {
-  api::TrainingJobStatus& status = job.status;
-  if (dice.one_in(8)) return;  // a job that nobody has looked at
-  status.attempt = dice.below(3);
-  status.restarts = dice.below(5);
-  status.ranks.desired = dice.one_in(4) ? dice.below(6) - 1 : job.spec.ranks;
-  if (dice.one_in(1000)) status.ranks.desired = int64_t{1} << 62;
-  if (!dice.one_in(6)) status.start_time = kStart - seconds(1000);
-  if (dice.one_in(4)) status.restart_not_before = kStart + seconds(dice.below(20) - 10);
-  if (dice.one_in(4)) status.first_failure = api::FirstFailure{.rank = 1, .reason = "x"};
-  if (dice.one_in(3)) status.progress = api::ProgressStatus{.step = 5, .total_steps = 9};
-  randomize_conditions(status, dice);
-}
-
-ModelCluster random_state(uint64_t seed) {
-  Dice dice(seed);
-  ModelCluster cluster(random_job(dice));
-  randomize_status(cluster.job, dice);
-  std::set<PodIdentity> identities;
-  const int64_t num_pods = dice.below(8);
-  for (int64_t i = 0; i < num_pods; ++i) {
-    const int64_t attempt = dice.one_in(3) ? dice.below(4) : cluster.job.status.attempt;
-    const PodIdentity identity = {.attempt = attempt, .rank = dice.below(5)};
-    if (!identities.insert(identity).second) continue;
-    const std::string owner = dice.one_in(12) ? dice.pick<std::string>({"", "other"}) : "job-uid";
-    PodView& pod = cluster.add_pod(identity.attempt, identity.rank, owner);
-    randomize(pod, dice, cluster.now);
-    if (dice.one_in(30)) {
-      pod.name = dice.pick<std::string>({"demo-x-1", "demo", "other-0-0", ""}) + std::to_string(i);
-    }
-  }
-  const auto owner = [&] {
-    return dice.one_in(10) ? std::string("other") : std::string("job-uid");
-  };
-  for (int64_t attempt = 0; attempt < 4; ++attempt) {
-    if (dice.one_in(2)) continue;
-    cluster.seen.config_maps.push_back({.name = config_map_name(cluster.job.meta.name, attempt),
-                                        .uid = "c" + std::to_string(attempt),
-                                        .owner_uid = owner(),
-                                        .deleting = dice.one_in(8)});
-  }
-  if (dice.one_in(2)) {
-    cluster.seen.services.push_back({.name = cluster.job.meta.name,
-                                     .uid = "s",
-                                     .owner_uid = owner(),
-                                     .deleting = dice.one_in(8)});
-  }
-  if (dice.one_in(3)) {
-    cluster.seen.progress =
-        api::ProgressStatus{.step = 7, .total_steps = 9, .last_update_time = kStart};
-  }
-  return cluster;
-}
 
 template <typename Children>
 const auto* find_by_name(const Children& children, const std::string& name) {
@@ -170,9 +35,17 @@ std::string fault_of(const Action& action, const ModelCluster& before) {
     const PodView* pod = find_by_name(seen.pods, doomed->name);
     if (pod == nullptr || pod->uid != doomed->uid) return "deletes a pod that is not there";
     if (pod->owner_uid != before.job.meta.uid) return "deletes another owner's pod";
-    if (pod->deleting) return "deletes a pod in deletion";
-    if (doomed->grace_seconds < 1) return "forces a deletion";
+    const bool is_forced = doomed->grace_seconds == 0;
+    if (pod->deleting && !is_forced) return "deletes a pod in deletion";
+    if (doomed->grace_seconds < 0) return "gives a negative grace";
+    if (is_forced && pod->node_state != NodeState::kGone) return "forces a deletion";
     return "";
+  }
+  if (const auto* end = std::get_if<DeleteJob>(&action)) {
+    const auto& ttl = before.job.spec.ttl_after_finished;
+    if (end->uid != before.job.meta.uid) return "deletes another job";
+    if (!is_finished(before.job.status) || !ttl) return "deletes a job that is to stay";
+    return before.now >= *before.job.status.completion_time + *ttl ? "" : "deletes a job too soon";
   }
   if (const auto* old = std::get_if<DeleteConfigMap>(&action)) {
     const ChildView* child = find_by_name(seen.config_maps, old->name);
@@ -192,6 +65,27 @@ std::string fault_of(const Action& action, const ModelCluster& before) {
   return find_by_name(seen.config_maps, map.name) == nullptr ? "" : "creates a second map";
 }
 
+int64_t sum_of(const api::Goodput& goodput) {
+  return goodput.queued_seconds + goodput.scheduling_seconds + goodput.starting_seconds +
+         goodput.productive_seconds + goodput.lost_seconds + goodput.down_seconds +
+         goodput.suspended_seconds;
+}
+
+// Time is counted once: the sums grow by what `since` grows, or not at all in an unknown phase.
+std::string fault_of_goodput(const api::TrainingJobStatus& next, const ModelCluster& before) {
+  if (!next.goodput || !before.job.status.goodput) return "";
+  const api::Goodput& old = *before.job.status.goodput;
+  const int64_t grown = sum_of(*next.goodput) - sum_of(old);
+  const int64_t passed = (next.goodput->since - old.since).count();
+  const bool is_counted = !old.phase.empty() && old.phase != "x";
+  if (grown != (is_counted ? passed : 0)) return "counts time twice or not at all";
+  if (next.goodput->since > std::max(old.since, before.now)) return "counts time to come";
+  if (next.goodput->productive_seconds < 0 || next.goodput->lost_seconds < 0) {
+    return "loses time that was not there";
+  }
+  return next.goodput->lost_steps < old.lost_steps ? "finds lost steps again" : "";
+}
+
 // Empty if `next` keeps the invariants of plan.h, else what is wrong with it.
 std::string fault_of(const Plan& next, const ModelCluster& before) {
   const api::TrainingJobStatus& old = before.job.status;
@@ -202,11 +96,22 @@ std::string fault_of(const Plan& next, const ModelCluster& before) {
   if (next.status.restarts < old.restarts) return "takes a restart back";
   if (next.status.restarts > old.restarts) {
     if (next.status.restarts != old.restarts + 1) return "charges two restarts at once";
-    if (next.status.restarts > before.job.spec.failure_policy.max_restarts) {
+    if (next.status.budget.used > before.job.spec.failure_policy.max_restarts) {
       return "exceeds the restart budget";
     }
     if (next.status.attempt != old.attempt + 1) return "charges a restart without an attempt";
   }
+  const bool is_charged = next.status.restarts > old.restarts;
+  if (!is_charged && !(next.status.budget == old.budget)) return "changes the budget for nothing";
+  if (is_charged && next.status.budget.used <= old.budget.used &&
+      next.status.budget.checkpoint_step <= old.budget.checkpoint_step) {
+    return "refills the budget without a newer checkpoint";
+  }
+  const api::TrainingJobSpec& spec = before.job.spec;
+  const bool is_ours = spec.managed_by.empty() || spec.managed_by == api::kOurController;
+  if (!is_ours && !(next.actions.empty() && next.status == old)) return "takes another's job";
+  const std::string misaccounted = fault_of_goodput(next.status, before);
+  if (!misaccounted.empty()) return misaccounted;
   if (is_finished(old) && !(next.status == old)) return "changes a finished job";
   if (next.requeue_after && *next.requeue_after < seconds(1)) return "requeues in a hot loop";
   for (const Action& action : next.actions) {
@@ -216,10 +121,19 @@ std::string fault_of(const Plan& next, const ModelCluster& before) {
   return "";
 }
 
+bool forces(const Plan& next) {
+  return std::any_of(next.actions.begin(), next.actions.end(), [](const Action& action) {
+    const auto* doomed = std::get_if<DeletePod>(&action);
+    return doomed != nullptr && doomed->grace_seconds == 0;
+  });
+}
+
 // What is wrong after the actions of `next` were applied at the same time, if anything.
 std::string fault_after(const Plan& next, ModelCluster cluster) {
   constexpr int kMaxStatusRounds = 4;
   cluster.apply(next);
+  if (cluster.job.meta.deletion_time) return "";                 // by the end of its time to live
+  if (forces(next)) return fault_of(cluster.decide(), cluster);  // the pod is gone: news at once
   if (!next.actions.empty()) {
     const Plan again = cluster.decide();
     if (!again.actions.empty()) return "is not idempotent in its actions";
@@ -278,6 +192,7 @@ class World {
     cluster_.now += seconds(1 + dice_.below(4));
     for (PodView& pod : cluster_.seen.pods) disturb(pod);
     if (dice_.one_in(12)) remove_one();
+    change_pulses();
     if (dice_.one_in(15)) change_spec();
     if (dice_.one_in(25)) cluster_.add_pod(cluster_.job.status.attempt + 1, 0, "somebody");
     kubelet();
@@ -288,6 +203,7 @@ class World {
   std::string go_well() {
     cluster_.now += seconds(5);
     cluster_.job.spec.suspend = false;
+    cluster_.seen.pulses.clear();
     std::erase_if(cluster_.seen.pods,
                   [](const PodView& pod) { return pod.owner_uid == "somebody"; });
     for (PodView& pod : cluster_.seen.pods) {
@@ -306,6 +222,14 @@ class World {
     const int64_t ranks = dice_.pick<int64_t>({1, 2, 4});
     api::TrainingJob job = dice_.one_in(8) ? training_job(ranks) : command_job(ranks);
     job.spec.failure_policy.max_restarts = dice_.below(4);
+    job.spec.failure_policy.stall_timeout = seconds(30);
+    if (dice_.one_in(4)) job.spec.active_deadline = seconds(60 + dice_.below(600));
+    if (dice_.one_in(4)) {
+      job.spec.failure_policy.rules = {
+          {.exit_codes = {1, 137},
+           .reasons = {},
+           .action = dice_.pick({api::RuleAction::kRestartFree, api::RuleAction::kFail})}};
+    }
     return job;
   }
 
@@ -323,6 +247,25 @@ class World {
     if (!pod.deleting && dice_.one_in(40)) {  // an eviction
       pod.deleting = true;
       pod.deletion_deadline = cluster_.now + seconds(30);
+    }
+  }
+
+  // Ranks answer, or do not, and make a checkpoint now and then.
+  void change_pulses() {
+    cluster_.seen.pulses.clear();
+    for (int64_t rank = 0; rank < cluster_.job.status.ranks.desired; ++rank) {
+      Pulse pulse = {.rank = rank, .step = step_};
+      if (!dice_.one_in(4)) pulse.age = seconds(dice_.one_in(3) ? 40 : 2);
+      cluster_.seen.pulses.push_back(pulse);
+    }
+    step_ += dice_.below(3);
+    if (dice_.one_in(4)) checkpoint_ = step_;
+    cluster_.seen.progress = api::ProgressStatus{.step = step_,
+                                                 .total_steps = 1000,
+                                                 .last_checkpoint_step = checkpoint_,
+                                                 .last_update_time = cluster_.now};
+    for (PodView& pod : cluster_.seen.pods) {
+      if (!pod.node.empty() && dice_.one_in(60)) pod.node_state = NodeState::kGone;
     }
   }
 
@@ -362,6 +305,8 @@ class World {
 
   Dice dice_;
   ModelCluster cluster_;
+  int64_t step_ = 0;
+  int64_t checkpoint_ = 0;
 };
 
 TEST(PlanPropertyTest, EveryDisturbedJobEndsOnceTheClusterIsQuiet) {

@@ -25,6 +25,7 @@ std::vector<std::string> told(const Plan& plan) {
       return "-pod " + a.name + " grace " + std::to_string(a.grace_seconds);
     }
     std::string operator()(const DeleteConfigMap& a) const { return "-configmap " + a.name; }
+    std::string operator()(const DeleteJob& a) const { return "-job " + a.uid; }
   };
   std::vector<std::string> texts;
   for (const Action& action : plan.actions) texts.push_back(std::visit(Teller{}, action));

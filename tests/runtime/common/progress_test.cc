@@ -19,7 +19,8 @@ JobProgress sample() {
                      .last_checkpoint_step = 100,
                      .ranks = {{.rank = 0, .step = 120, .step_seconds = 1.5, .age_seconds = 0.5},
                                {.rank = 1, .step = 119, .step_seconds = 1.25, .age_seconds = {}}},
-                     .slowest_rank = 1};
+                     .slowest_rank = 1,
+                     .age_seconds = 0.5};
 }
 
 TEST(ProgressTest, SurvivesTheRoundTrip) {
@@ -40,6 +41,7 @@ TEST(ProgressTest, SurvivesTheRoundTrip) {
   EXPECT_EQ(got->ranks[0].age_seconds, 0.5);
   EXPECT_EQ(got->ranks[1].age_seconds, std::nullopt);
   EXPECT_EQ(got->slowest_rank, 1);
+  EXPECT_EQ(got->age_seconds, 0.5);
 }
 
 TEST(ProgressTest, AbsentValuesStayAbsent) {
@@ -48,6 +50,7 @@ TEST(ProgressTest, AbsentValuesStayAbsent) {
   EXPECT_FALSE(got->eta_seconds);
   EXPECT_FALSE(got->last_checkpoint_step);
   EXPECT_FALSE(got->slowest_rank);
+  EXPECT_FALSE(got->age_seconds);
   EXPECT_TRUE(got->ranks.empty());
 }
 

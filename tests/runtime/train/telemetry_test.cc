@@ -111,6 +111,7 @@ TEST(StatusBoardTest, RankZeroTellsEveryHeartbeatAndTheSlowestRank) {
   EXPECT_EQ(progress.ranks[2].step, 5);
   EXPECT_EQ(progress.ranks[2].step_seconds, 0.3);
   EXPECT_TRUE(progress.ranks[0].age_seconds);
+  EXPECT_EQ(progress.age_seconds, progress.ranks[0].age_seconds);
   EXPECT_FALSE(progress.ranks[2].age_seconds) << "rank 0's own age says nothing of rank 2";
   EXPECT_EQ(progress.slowest_rank, 1);
 }
@@ -120,6 +121,7 @@ TEST(StatusBoardTest, OtherRanksTellOnlyOfThemselves) {
   board.step_done({.step = 1, .step_tokens = 1, .step_seconds = 1, .busy_seconds = {0.2, 0.4}});
   EXPECT_TRUE(board.progress().ranks.empty());
   EXPECT_FALSE(board.progress().slowest_rank);
+  EXPECT_TRUE(board.progress().age_seconds) << "of its own life every rank tells";
 }
 
 TEST(StatusBoardTest, ServesItsThreePages) {

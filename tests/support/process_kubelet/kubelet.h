@@ -49,6 +49,8 @@ class ProcessKubelet {
     std::optional<std::chrono::steady_clock::time_point> kill_at;
   };
 
+  // Says that the node is ready, as a kubelet does again and again; false if nobody heard it.
+  bool tell_ready();
   void sync_pod(const nlohmann::json& pod);
   void bind_pod(const nlohmann::json& pod);
   void start_pod(const nlohmann::json& pod, Pod& state);
@@ -64,6 +66,7 @@ class ProcessKubelet {
   std::map<std::string, Pod> pods_;               // by uid
   std::map<std::string, std::string> addresses_;  // host name -> address
   int next_address_ = 1;
+  std::chrono::steady_clock::time_point next_heartbeat_{};
 };
 
 }  // namespace lockstep::testing

@@ -1,6 +1,6 @@
 # `make demo` trains the quickstart; `make test` proves the tree. Each does its own set-up.
 SHELL := /bin/bash
-.PHONY: setup build build-folder demo test test-full bench format clean
+.PHONY: setup build build-folder demo test test-full soak bench format clean
 
 setup:
 	@tools/setup.sh build
@@ -17,6 +17,11 @@ test:
 
 test-full:
 	@tools/test.sh --full
+
+# A rank of a long run is killed or stopped every 20 seconds, 90 times.
+soak: build
+	@cmake --build build/release --target soak_test
+	@LOCKSTEP_SOAK_KILLS=90 LOCKSTEP_SOAK_PERIOD_SECONDS=20 LOCKSTEP_SOAK_STEPS=100000 build/release/bin/soak_test
 
 bench: build
 	@tests/bench/run.sh

@@ -73,14 +73,15 @@ TEST(RequestTest, PatchesSayTheirTypeAndApplyForces) {
 TEST(RequestTest, DeleteCarriesItsOptions) {
   EXPECT_EQ(json::parse(delete_request({kPods, "ns", "p", ""}, {}).body),
             json::parse(R"({"apiVersion":"v1","kind":"DeleteOptions"})"));
-  const HttpRequest request =
-      delete_request({kPods, "ns", "p", ""},
-                     {.grace_period_seconds = 0, .uid = "u1", .propagation = "Background"});
+  const HttpRequest request = delete_request({kPods, "ns", "p", ""}, {.grace_period_seconds = 0,
+                                                                      .uid = "u1",
+                                                                      .propagation = "Background",
+                                                                      .resource_version = "7"});
   EXPECT_EQ(request.method, "DELETE");
   EXPECT_EQ(request.target, "/api/v1/namespaces/ns/pods/p");
   EXPECT_EQ(json::parse(request.body),
             json::parse(R"({"apiVersion":"v1","kind":"DeleteOptions","gracePeriodSeconds":0,
-                            "preconditions":{"uid":"u1"},"propagationPolicy":"Background"})"));
+                            "preconditions":{"uid":"u1","resourceVersion":"7"},"propagationPolicy":"Background"})"));
 }
 
 TEST(RequestTest, OnlyReadsAreRepeatable) {

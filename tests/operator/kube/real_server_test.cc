@@ -197,11 +197,11 @@ TEST_F(RealServerTest, AServerThatIsNotVouchedForIsRefused) {
 TEST_F(RealServerTest, AnExpiredVersionIsToldAsGone) {
   ASSERT_EQ(std::system(required_env("LOCKSTEP_TEST_RESTART_APISERVER").c_str()), 0);
   json last_event;
-  const auto error = client_->stream(
-      path(""), "watch=true&resourceVersion=1&timeoutSeconds=5", {}, [&](std::string_view line) {
-        last_event = json::parse(line);
-        return last_event["type"] != "ERROR";
-      });
+  const auto error = client_->stream(path(""), "watch=true&resourceVersion=1&timeoutSeconds=5", {},
+                                     [&](std::string_view line) {
+                                       last_event = json::parse(line);
+                                       return last_event["type"] != "ERROR";
+                                     });
   const bool refused = error && error->error.code == ErrorCode::kGone;
   const bool told = last_event.value("/object/code"_json_pointer, 0) == 410;
   EXPECT_TRUE(refused || told) << (error ? error->error.message : last_event.dump());

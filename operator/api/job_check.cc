@@ -123,9 +123,11 @@ Problems check_name(const std::string& name) {
   return {};
 }
 
-Problems check_spec_relations(const json& spec) {
+namespace {
+
+// Relations of all but what is inside of `train`.
+Problems check_around_train(const json& spec) {
   Problems problems;
-  if (!spec.is_object()) return problems;
   check_program(spec, problems);
   if (const json* inputs = find(spec, "inputs"); inputs != nullptr && inputs->is_array()) {
     check_mounts(*inputs, problems);
@@ -135,6 +137,14 @@ Problems check_spec_relations(const json& spec) {
     check_env(*env, problems);
   }
   if (const json* policy = find(spec, "failurePolicy")) check_rules(*policy, problems);
+  return problems;
+}
+
+}  // namespace
+
+Problems check_spec_relations(const json& spec) {
+  if (!spec.is_object()) return {};
+  Problems problems = check_around_train(spec);
   const json* ranks = find(spec, "ranks");
   const bool known_ranks = ranks != nullptr && ranks->is_number_integer();
   if (const json* train = find(spec, "train")) {
@@ -161,9 +171,8 @@ Problems check_job(const TrainingJob& job) {
   for (const auto& [name, value] : spec.env) relations["env"].push_back({{"name", name}});
   if (!spec.command.empty()) relations["command"] = spec.command;
   if (!spec.args.empty()) relations["args"] = spec.args;
-  // A placeholder: check_train() below says more than the relations alone.
-  if (!spec.train.is_null()) relations["train"] = json::object();
-  for (Problem& problem : check_spec_relations(relations)) problems.push_back(std::move(problem));
+  if (!spec.train.is_null()) relations["train"] = json::object();  // that it is there
+  for (Problem& problem : check_around_train(relations)) problems.push_back(std::move(problem));
   if (!spec.train.is_null()) {
     for (Problem& problem : common::check_train(spec.train, spec.ranks, "spec.train")) {
       problems.push_back(std::move(problem));

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -66,9 +67,14 @@ void add_verbs(CLI::App& app, Arguments& arguments) {
   schema.add_flag("--markdown", arguments.markdown,
                   "print the reference of spec as Markdown instead");
 
-  CLI::App& generate = *app.add_subcommand("generate", "sample text from a trained model");
-  generate.prefix_command();
-  generate.set_help_flag();
+  // What touches tensors or tokens is the runtime's: it reads these arguments, and --help.
+  for (const auto& [name, what] :
+       {std::pair("generate", "sample text from a trained model"),
+        std::pair("tokenize", "make a token file of text or JSON lines, to train on")}) {
+    CLI::App& verb = *app.add_subcommand(name, what);
+    verb.prefix_command();
+    verb.set_help_flag();
+  }
 }
 
 int validate(const ManifestArguments& arguments) {
@@ -88,9 +94,10 @@ int print_schema(bool markdown) {
   return kOk;
 }
 
-int generate(const CLI::App& verb) {
+// Hands the verb over to lockstep-runtime.
+int run_in_runtime(const CLI::App& verb) {
   std::vector<std::string> arguments = verb.remaining();
-  arguments.insert(arguments.begin(), "generate");
+  arguments.insert(arguments.begin(), verb.get_name());
   return run_runtime(find_runtime(), arguments);
 }
 
@@ -120,7 +127,7 @@ int run_verb(int argc, char** argv) {
   if (verb == "plan") return print_plan(arguments.manifest);
   if (verb == "estimate") return estimate(arguments.manifest, arguments.json);
   if (verb == "schema") return print_schema(arguments.markdown);
-  return generate(*app.get_subcommand("generate"));
+  return run_in_runtime(*app.get_subcommand(verb));
 }
 
 }  // namespace

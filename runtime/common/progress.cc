@@ -31,12 +31,14 @@ JobProgress decode_object(const nlohmann::json& json) {
                        .step = json.at("step").get<int64_t>(),
                        .total_steps = json.at("totalSteps").get<int64_t>(),
                        .loss = json.at("loss").get<std::string>(),
+                       .validation_loss = {},
                        .tokens_per_second = json.at("tokensPerSecond").get<double>(),
                        .eta_seconds = {},
                        .last_checkpoint_step = {},
                        .ranks = {},
                        .slowest_rank = {}};
   read_optional(json, "ageSeconds", progress.age_seconds);
+  read_optional(json, "validationLoss", progress.validation_loss);
   read_optional(json, "etaSeconds", progress.eta_seconds);
   read_optional(json, "lastCheckpointStep", progress.last_checkpoint_step);
   read_optional(json, "slowestRank", progress.slowest_rank);
@@ -61,6 +63,7 @@ std::string encode(const JobProgress& progress) {
                                  {"loss", progress.loss},
                                  {"tokensPerSecond", progress.tokens_per_second}};
   if (progress.age_seconds) json["ageSeconds"] = *progress.age_seconds;
+  if (progress.validation_loss) json["validationLoss"] = *progress.validation_loss;
   if (progress.eta_seconds) json["etaSeconds"] = *progress.eta_seconds;
   if (progress.last_checkpoint_step) json["lastCheckpointStep"] = *progress.last_checkpoint_step;
   if (progress.slowest_rank) json["slowestRank"] = *progress.slowest_rank;

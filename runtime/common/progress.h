@@ -24,11 +24,12 @@ struct JobProgress {
   std::string job;
   int attempt = 0;
   int rank = 0;          // who answers
-  std::string phase;     // starting | training | saving | exporting | finished
+  std::string phase;     // starting | training | evaluating | saving | exporting | finished
   std::string strategy;  // ddp | zero1 | zero2 | zero3
   int64_t step = 0;
   int64_t total_steps = 0;
   std::string loss;  // decimal with all digits; empty before the first step
+  std::optional<std::string> validation_loss;  // of the last evaluation, as `loss`
   double tokens_per_second = 0;
   std::optional<int64_t> eta_seconds;
   std::optional<int64_t> last_checkpoint_step;

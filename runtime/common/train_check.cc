@@ -166,6 +166,30 @@ void check_lengths(Relations& out) {
   }
 }
 
+void check_length_of_run(Relations& out) {
+  if (!out.train.is_object()) return;
+  const bool has_steps = out.find("steps") != nullptr;
+  const bool has_epochs = out.find("epochs") != nullptr;
+  if (has_steps && has_epochs) {
+    out.report(".epochs", "and steps exclude each other", "give one of them");
+  } else if (!has_steps && !has_epochs) {
+    out.report(".steps", "is required", "or give epochs");
+  }
+}
+
+void check_evaluation(Relations& out) {
+  const std::optional<int64_t> every = out.integer("evaluation/everySteps", 0, kMaxSteps);
+  const std::optional<int64_t> patience =
+      out.integer("evaluation/earlyStoppingPatience", 0, kMaxSteps);
+  if (every && *every > 0 && out.find("data/validation") == nullptr) {
+    out.report(".evaluation.everySteps", "needs data.validation", "name the data to measure on");
+  }
+  if (every && *every == 0 && patience && *patience > 0) {
+    out.report(".evaluation.earlyStoppingPatience", "needs evaluation.everySteps",
+               "say how often to evaluate");
+  }
+}
+
 void check_warmup(Relations& out) {
   const std::optional<int64_t> steps = out.integer("steps", 1, kMaxSteps);
   const std::optional<int64_t> warmup = out.integer("schedule/warmupSteps", 0, kMaxSteps);
@@ -219,6 +243,8 @@ Problems check_train_relations(const json& train, int64_t ranks, const std::stri
   check_batch(out, ranks);
   check_heads(out);
   check_lengths(out);
+  check_length_of_run(out);
+  check_evaluation(out);
   check_warmup(out);
   check_decay(out);
   check_warmup_lr(out);

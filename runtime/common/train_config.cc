@@ -48,7 +48,8 @@ ScheduleConfig::Kind decode_schedule_kind(const json& name) {
 
 ScheduleConfig decode_schedule(const json& schedule, int64_t steps) {
   const ScheduleConfig::Kind kind = decode_schedule_kind(schedule.at("name"));
-  const auto warmup_steps = schedule.at("warmupSteps").get<int64_t>();
+  // Absent while epochs stand for the steps.
+  const auto warmup_steps = schedule.value("warmupSteps", int64_t{0});
   const bool falls_after_warmup =
       kind == ScheduleConfig::Kind::kCosine || kind == ScheduleConfig::Kind::kLinear;
   const int64_t decay_steps = falls_after_warmup ? steps - warmup_steps : 0;
@@ -59,6 +60,23 @@ ScheduleConfig decode_schedule(const json& schedule, int64_t steps) {
           .warmup_min_lr = schedule.at("warmupMinLr").get<double>(),
           .decay_steps = schedule.value("decaySteps", decay_steps),
           .min_lr_ratio = schedule.at("minLrRatio").get<double>()};
+}
+
+DataConfig decode_data(const json& data) {
+  using Format = DataConfig::Format;
+  const json& format = data.at("format");
+  return {.train = data.at("train").get<std::string>(),
+          .validation = data.value("validation", ""),
+          .format = format == "text"     ? Format::kText
+                    : format == "jsonl"  ? Format::kJsonl
+                    : format == "tokens" ? Format::kTokens
+                                         : Format::kAuto,
+          .text_column = data.at("columns").at("text").get<std::string>(),
+          .sequence_length = data.at("sequenceLength").get<int64_t>(),
+          .packing = data.at("packing").get<bool>(),
+          .shuffle = data.at("shuffle").get<bool>(),
+          .loader_threads = data.at("loaderThreads").get<int64_t>(),
+          .prefetch_batches = data.at("prefetchBatches").get<int64_t>()};
 }
 
 ActivationCheckpointing decode_activation_checkpointing(const json& name) {
@@ -128,32 +146,44 @@ Result<JobFile> parse_job_file(const std::string& text, const std::string& path)
 TrainConfig decode_train(const json& train) {
   const json defaulted = check_and_default(train_fields(), train, "").value;
   const json full = resolve_train(defaulted, 1).train;
-  const json& data = full.at("data");
+  const json& evaluation = full.at("evaluation");
+  const auto steps = full.value("steps", int64_t{0});
   const json& batch = full.at("batch");
   const json& checkpoint = full.at("checkpoint");
   return {
       .model = decode_model(full.at("model").at("config")),
-      .data = {.train = data.at("train").get<std::string>(),
-               .sequence_length = data.at("sequenceLength").get<int64_t>(),
-               .shuffle = data.at("shuffle").get<bool>()},
+      .data = decode_data(full.at("data")),
       .batch = {.global_batch_size = batch.at("globalBatchSize").get<int64_t>(),
                 .micro_batch_size = batch.at("microBatchSize").get<int64_t>()},
-      .steps = full.at("steps").get<int64_t>(),
+      .steps = steps,
+      .epochs = full.value("epochs", 0.0),
       .parallelism = {.strategy = *strategy_named(
                           full.at("parallelism").at("strategy").get<std::string>())},
       .activation_checkpointing =
           decode_activation_checkpointing(full.at("activationCheckpointing")),
       .optimizer = decode_optimizer(full.at("optimizer")),
-      .schedule = decode_schedule(full.at("schedule"), full.at("steps").get<int64_t>()),
+      .schedule = decode_schedule(full.at("schedule"), steps),
       .checkpoint = {.every_steps = checkpoint.at("everySteps").get<int64_t>(),
                      .keep = checkpoint.at("keep").get<int64_t>(),
                      .resume = checkpoint.at("resume") == "auto",
                      .async = checkpoint.at("async").get<bool>(),
                      .grace_period_seconds = checkpoint.at("gracePeriodSeconds").get<int64_t>()},
+      .evaluation = {.every_steps = evaluation.at("everySteps").get<int64_t>(),
+                     .early_stopping_patience =
+                         evaluation.at("earlyStoppingPatience").get<int64_t>()},
       .export_at_end = full.at("export").at("atEnd").get<bool>(),
       .log_every_steps = full.at("logging").at("everySteps").get<int64_t>(),
       .communication = decode_communication(full.at("communication")),
       .seed = full.at("seed").get<int64_t>()};
+}
+
+Result<TrainConfig> with_steps(const std::string& train_json, int64_t steps) {
+  json train = json::parse(train_json);
+  train.erase("epochs");
+  train["steps"] = steps;
+  const Problems problems = check_train_relations(train, 1, "train");
+  if (!problems.empty()) return to_error(problems, "with " + std::to_string(steps) + " steps");
+  return decode_train(train);
 }
 
 Result<JobFile> load_job_file(const std::string& path) {

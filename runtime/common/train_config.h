@@ -33,9 +33,21 @@ struct ModelConfig {
 };
 
 struct DataConfig {
-  std::string train;  // path, folder or glob (braces allowed), of text
+  enum class Format { kAuto, kText, kJsonl, kTokens };
+  std::string train;       // path, folder or glob (braces allowed)
+  std::string validation;  // the same; empty = none
+  Format format = Format::kAuto;
+  std::string text_column = "text";
   int64_t sequence_length = 0;
+  bool packing = true;
   bool shuffle = true;
+  int64_t loader_threads = 2;    // 0 = no thread
+  int64_t prefetch_batches = 2;  // micro-batches
+};
+
+struct EvaluationConfig {
+  int64_t every_steps = 0;              // 0 = after the last step only
+  int64_t early_stopping_patience = 0;  // evaluations; 0 = off
 };
 
 struct BatchConfig {
@@ -93,12 +105,14 @@ struct TrainConfig {
   ModelConfig model;
   DataConfig data;
   BatchConfig batch;
-  int64_t steps = 0;
+  int64_t steps = 0;  // 0 = given by epochs: with_steps() tells them once the data is open
+  double epochs = 0;  // 0 = given by steps
   ParallelismConfig parallelism;
   ActivationCheckpointing activation_checkpointing = ActivationCheckpointing::kNone;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   CheckpointConfig checkpoint;
+  EvaluationConfig evaluation;
   bool export_at_end = true;
   int64_t log_every_steps = 10;
   CommunicationConfig communication;
@@ -136,6 +150,11 @@ Problems check_train(const nlohmann::json& train, int64_t ranks, const std::stri
 // Decodes a `spec.train` that passed check_train(). Missing defaults are filled in; batch must name
 // globalBatchSize (resolve_train() sees to that).
 TrainConfig decode_train(const nlohmann::json& train);
+
+// The configuration with `steps` in place of its epochs, and all that follows from them decided.
+//   train_json: as JobFile::train_json. kInvalidArgument if a relation does not hold with `steps`
+//   (e.g. more warm-up steps than that).
+Result<TrainConfig> with_steps(const std::string& train_json, int64_t steps);
 
 // The rank counts, ascending, that divide the micro-batches of a step: all work, with the same
 // bits.

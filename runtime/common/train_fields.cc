@@ -10,13 +10,18 @@ constexpr double kMaxSeed = 9007199254740991;  // 2^53 - 1: the largest integer 
 
 Field train() {
   Field field{.name = "train", .type = FieldType::kObject, .doc = "The training configuration."};
+  Field epochs = positive(number("epochs", 0, 1e6, 0,
+                                 "Passes over the data, in place of steps; the steps follow from "
+                                 "the data when training starts."));
+  epochs.default_value = nullptr;
   field.children = {
       choice("task", {"pretrain"}, {"sft", "dpo", "orpo", "reward", "distill"}, "What to do."),
       model_section(),
       tokenizer_section(),
       data_section(),
       batch_section(),
-      required(integer("steps", 1, kMaxCount, "Optimizer steps to make.")),
+      integer("steps", 1, kMaxCount, "Optimizer steps to make; or give epochs."),
+      epochs,
       choice("precision", {"fp32"}, {"bf16", "fp16"}, "Type of the computation."),
       parallelism_section(),
       choice("activationCheckpointing", {"none", "block", "selective"}, {},
@@ -25,6 +30,7 @@ Field train() {
       optimizer_section(),
       schedule_section(),
       checkpoint_section(),
+      evaluation_section(),
       object("export", "The model that is left at the end.",
              {choice("format", {"huggingface"}, {}, "Layout of the model folder."),
               boolean("atEnd", true, "Whether to export when training ends."),
@@ -33,19 +39,25 @@ Field train() {
       communication_section(),
       defaulted(integer("seed", 0, kMaxSeed, "Seed of weights and data order."), 42),
   };
-  field.planned = {"epochs", "lossScale", "offload", "lora", "evaluation"};
+  field.planned = {"lossScale", "offload", "lora"};
   field.rules = {
+      {"has(self.steps) != has(self.epochs)", "give either steps or epochs", ""},
+      {"has(self.data.validation) || self.evaluation.everySteps == 0",
+       "everySteps needs data.validation", ".evaluation.everySteps"},
+      {"self.evaluation.everySteps > 0 || self.evaluation.earlyStoppingPatience == 0",
+       "earlyStoppingPatience needs everySteps", ".evaluation.earlyStoppingPatience"},
       {"self.data.sequenceLength <= self.model.config.max_position_embeddings",
        "sequenceLength must be at most model.config.max_position_embeddings",
        ".data.sequenceLength"},
       {"self.tokenizer.type != 'bytes' || self.model.config.vocab_size >= 256",
        "the bytes tokenizer needs a vocab_size of at least 256", ".model.config.vocab_size"},
-      {"!has(self.schedule.warmupSteps) || self.schedule.warmupSteps <= self.steps",
+      {"!has(self.steps) || !has(self.schedule.warmupSteps) || "
+       "self.schedule.warmupSteps <= self.steps",
        "warmupSteps must be at most steps", ".schedule.warmupSteps"},
       {"self.schedule.warmupMinLr <= self.optimizer.lr", "warmupMinLr must be at most optimizer.lr",
        ".schedule.warmupMinLr"},
       // The left side rounds as std::llround() does in warmup_steps_of().
-      {"self.schedule.name != 'wsd' || !has(self.schedule.decaySteps) || "
+      {"self.schedule.name != 'wsd' || !has(self.schedule.decaySteps) || !has(self.steps) || "
        "(has(self.schedule.warmupSteps) ? double(self.schedule.warmupSteps) : "
        "(has(self.schedule.warmupRatio) ? self.schedule.warmupRatio : 0.03) * double(self.steps)) "
        "+ double(self.schedule.decaySteps) < double(self.steps) + 0.5",

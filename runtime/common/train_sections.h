@@ -8,6 +8,7 @@ namespace lockstep::common {
 Field model_section();
 Field tokenizer_section();
 Field data_section();
+Field evaluation_section();
 Field batch_section();
 Field parallelism_section();
 Field optimizer_section();

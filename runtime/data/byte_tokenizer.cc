@@ -1,5 +1,6 @@
 #include "runtime/data/byte_tokenizer.h"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace lockstep::runtime {
@@ -40,6 +41,14 @@ std::size_t matching_bytes(std::string_view bytes, std::size_t begin, const Utf8
 }
 
 }  // namespace
+
+void ByteTokenizer::encode(std::string_view text,
+                           const std::function<void(std::span<const int32_t>)>& sink) const {
+  constexpr std::size_t kPieceBytes = 64 * 1024;
+  for (; !text.empty(); text.remove_prefix(std::min(text.size(), kPieceBytes))) {
+    sink(encode_bytes(text.substr(0, kPieceBytes)));
+  }
+}
 
 std::vector<int32_t> encode_bytes(std::string_view text) {
   std::vector<int32_t> tokens;

@@ -7,9 +7,20 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/data/tokenizer.h"
+
 namespace lockstep::runtime {
 
 inline constexpr int64_t kNumByteTokens = 256;
+
+class ByteTokenizer final : public Tokenizer {
+ public:
+  std::string name() const override { return "bytes"; }
+  int64_t num_token_ids() const override { return kNumByteTokens; }
+  int32_t separator() const override { return 0; }
+  void encode(std::string_view text,
+              const std::function<void(std::span<const int32_t>)>& sink) const override;
+};
 
 // One token in [0, 256) per byte of `text`.
 std::vector<int32_t> encode_bytes(std::string_view text);

@@ -5,8 +5,9 @@
 #include <cstddef>
 #include <cstdio>
 #include <filesystem>
-#include <string_view>
 #include <utility>
+
+#include "runtime/data/file_fingerprint.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -17,48 +18,6 @@ using common::ErrorCode;
 using common::Result;
 
 constexpr std::size_t kMaxFiles = 50000;
-constexpr int64_t kFingerprintEdgeBytes = 4096;
-
-// FNV-1a, 64 bits: short, portable, the same everywhere.
-// Source: http://www.isthe.com/chongo/tech/comp/fnv/
-class Fingerprint {
- public:
-  void add(std::span<const std::byte> bytes) {
-    for (const std::byte byte : bytes) {
-      hash_ = (hash_ ^ std::to_integer<uint64_t>(byte)) * 0x100000001b3u;
-    }
-  }
-  void add(std::string_view text) { add(std::as_bytes(std::span(text.data(), text.size()))); }
-  uint64_t hash() const { return hash_; }
-
- private:
-  uint64_t hash_ = 0xcbf29ce484222325u;
-};
-
-// The longest folder that holds all of `files`.
-fs::path common_folder(const std::vector<std::string>& files) {
-  fs::path folder = fs::path(files.front()).parent_path();
-  for (const std::string& file : files) {
-    const fs::path parent = fs::path(file).parent_path();
-    const auto differing =
-        std::mismatch(folder.begin(), folder.end(), parent.begin(), parent.end()).first;
-    fs::path shared;
-    for (auto part = folder.begin(); part != differing; ++part) shared /= *part;
-    folder = shared;
-  }
-  return folder;
-}
-
-void add_file(Fingerprint& fingerprint, const fs::path& relative,
-              std::span<const std::byte> bytes) {
-  fingerprint.add(relative.generic_string());
-  fingerprint.add(":");
-  fingerprint.add(std::to_string(bytes.size()));
-  fingerprint.add(":");
-  const auto edge = std::min(bytes.size(), static_cast<std::size_t>(kFingerprintEdgeBytes));
-  fingerprint.add(bytes.first(edge));
-  fingerprint.add(bytes.last(edge));
-}
 
 }  // namespace
 
@@ -72,12 +31,12 @@ Result<Corpus> Corpus::open(const std::vector<std::string>& files) {
   }
   const fs::path folder = common_folder(files);
   Corpus corpus;
-  Fingerprint fingerprint;
+  FileFingerprint fingerprint;
   for (const std::string& path : files) {
     ASSIGN_OR_RETURN(common::MappedFile file, common::MappedFile::open(path));
     const std::span<const std::byte> bytes = file.bytes();
     if (bytes.empty()) continue;
-    add_file(fingerprint, fs::path(path).lexically_relative(folder), bytes);
+    fingerprint.add_file(fs::path(path).lexically_relative(folder), bytes);
     const int64_t separator = corpus.parts_.empty() ? 0 : 1;
     const int64_t begin_token = corpus.num_tokens_ + separator;
     corpus.num_tokens_ = begin_token + static_cast<int64_t>(bytes.size());
@@ -94,7 +53,24 @@ Result<Corpus> Corpus::open(const std::vector<std::string>& files) {
   return corpus;
 }
 
-void Corpus::read(int64_t begin, std::span<int32_t> tokens) const {
+int64_t Corpus::document_begin(int64_t document) const {
+  if (document == 0) return 0;
+  if (document == num_documents()) return num_tokens_;
+  return parts_[static_cast<std::size_t>(document)].begin_token - 1;  // its separator
+}
+
+Result<void> Corpus::read(int64_t begin, std::span<int32_t> tokens,
+                          std::span<int32_t> labels) const {
+  if (tokens.empty()) return {};
+  read_tokens(begin, tokens);
+  std::copy(tokens.begin() + 1, tokens.end(), labels.begin());
+  const int64_t next = begin + static_cast<int64_t>(tokens.size());
+  labels.back() = 0;  // what follows the last file, as any other, is the separator
+  if (next < num_tokens_) read_tokens(next, labels.last(1));
+  return {};
+}
+
+void Corpus::read_tokens(int64_t begin, std::span<int32_t> tokens) const {
   assert(begin >= 0 && begin + static_cast<int64_t>(tokens.size()) <= num_tokens_);
   auto part = std::upper_bound(parts_.begin(), parts_.end(), begin,
                                [](int64_t at, const Part& p) { return at < p.begin_token; });

@@ -11,6 +11,7 @@
 #include <glob.h>
 
 #include "runtime/common/system_error.h"
+#include "runtime/data/token_file_format.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -31,8 +32,13 @@ bool is_hidden(const fs::path& path) {
   return !name.empty() && name.front() == '.';
 }
 
-// Adds `path` to `found`, unless it is empty or binary.
-Result<void> add_file(const fs::path& path, ExpandedPaths& found) {
+bool is_taken(const fs::path& path, BinaryFiles binary) {
+  if (binary == BinaryFiles::kTakeTokenFiles) return path.extension() == kTokenFileExtension;
+  return binary == BinaryFiles::kTake;
+}
+
+// Adds `path` to `found`, unless it is empty or of a kind to skip.
+Result<void> add_file(const fs::path& path, BinaryFiles binary, ExpandedPaths& found) {
   errno = 0;
   std::ifstream in(path, std::ios::binary);
   if (!in) return common::system_error("open", path.string(), errno);
@@ -42,7 +48,7 @@ Result<void> add_file(const fs::path& path, ExpandedPaths& found) {
   const auto num_read = static_cast<std::size_t>(in.gcount());
   if (num_read == 0) {
     ++found.num_empty_skipped;
-  } else if (std::memchr(probe.data(), 0, num_read) != nullptr) {
+  } else if (std::memchr(probe.data(), 0, num_read) != nullptr && !is_taken(path, binary)) {
     ++found.num_binary_skipped;
   } else {
     found.files.push_back(path.lexically_normal().string());
@@ -52,7 +58,7 @@ Result<void> add_file(const fs::path& path, ExpandedPaths& found) {
 
 // Adds the files below `folder`. Links to files count as files; links to folders are not followed,
 // so that a cycle cannot trap us.
-Result<void> add_folder(const fs::path& folder, ExpandedPaths& found) {
+Result<void> add_folder(const fs::path& folder, BinaryFiles binary, ExpandedPaths& found) {
   std::error_code error;
   fs::directory_iterator entry(folder, error);
   if (error) return common::system_error("list", folder.string(), error.value());
@@ -60,20 +66,20 @@ Result<void> add_folder(const fs::path& folder, ExpandedPaths& found) {
     if (is_hidden(entry->path())) {
       ++found.num_hidden_skipped;
     } else if (entry->is_directory(error) && !entry->is_symlink(error)) {
-      RETURN_IF_ERROR(add_folder(entry->path(), found));
+      RETURN_IF_ERROR(add_folder(entry->path(), binary, found));
     } else if (entry->is_regular_file(error)) {
-      RETURN_IF_ERROR(add_file(entry->path(), found));
+      RETURN_IF_ERROR(add_file(entry->path(), binary, found));
     }
   }
   if (error) return common::system_error("list", folder.string(), error.value());
   return {};
 }
 
-Result<void> add_path(const fs::path& path, ExpandedPaths& found) {
+Result<void> add_path(const fs::path& path, BinaryFiles binary, ExpandedPaths& found) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  if (fs::is_directory(status)) return add_folder(path, found);
-  if (fs::is_regular_file(status)) return add_file(path, found);
+  if (fs::is_directory(status)) return add_folder(path, binary, found);
+  if (fs::is_regular_file(status)) return add_file(path, binary, found);
   if (!fs::exists(status)) {
     return common::system_error("read", path.string(), error ? error.value() : ENOENT);
   }
@@ -138,7 +144,7 @@ std::vector<std::string> expand_braces(std::string_view pattern) {
   return expanded;
 }
 
-Result<ExpandedPaths> expand_paths(const std::string& pattern) {
+Result<ExpandedPaths> expand_paths(const std::string& pattern, BinaryFiles binary) {
   std::error_code error;
   const bool is_literal = fs::exists(pattern, error);
   if (!is_literal && pattern.find("**") != std::string::npos) {
@@ -152,7 +158,7 @@ Result<ExpandedPaths> expand_paths(const std::string& pattern) {
   for (const std::string& alternative : alternatives) {
     ASSIGN_OR_RETURN(const std::vector<std::string> paths, match_alternative(alternative, pattern));
     any_match = any_match || !paths.empty();
-    for (const std::string& path : paths) RETURN_IF_ERROR(add_path(path, found));
+    for (const std::string& path : paths) RETURN_IF_ERROR(add_path(path, binary, found));
   }
   if (!any_match) {
     return Error{ErrorCode::kNotFound, "no file matches " + pattern,

@@ -13,8 +13,15 @@ namespace lockstep::runtime {
 struct ExpandedPaths {
   std::vector<std::string> files;  // regular, readable, not empty; sorted bytewise, each once
   int64_t num_hidden_skipped = 0;  // files and folders whose name starts with a dot, below a folder
-  int64_t num_binary_skipped = 0;  // files with a NUL byte in their first 8 KiB
+  int64_t num_binary_skipped = 0;  // as BinaryFiles says
   int64_t num_empty_skipped = 0;   // files of zero bytes
+};
+
+// What to do with files that have a NUL byte in their first 8 KiB.
+enum class BinaryFiles {
+  kSkip,            // and count
+  kTake,            //
+  kTakeTokenFiles,  // those that are named so, see token_file_format.h; skip others
 };
 
 // All alternatives of the braces in `pattern`, in order: "a{b,c}d" gives "abd" and "acd"; nested
@@ -25,6 +32,7 @@ std::vector<std::string> expand_braces(std::string_view pattern);
 // A path that exists under exactly this name is never read as a glob.
 // Errors: kNotFound if a path without wildcards is missing or nothing matches; kInvalidArgument
 // "empty corpus" if every file was skipped, or for "**"; kPermissionDenied for what cannot be read.
-common::Result<ExpandedPaths> expand_paths(const std::string& pattern);
+common::Result<ExpandedPaths> expand_paths(const std::string& pattern,
+                                           BinaryFiles binary = BinaryFiles::kSkip);
 
 }  // namespace lockstep::runtime

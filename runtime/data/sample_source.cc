@@ -1,10 +1,10 @@
 #include "runtime/data/sample_source.h"
 
-#include <algorithm>
 #include <cassert>
+#include <cmath>
+#include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace lockstep::runtime {
 
@@ -12,63 +12,95 @@ using common::Error;
 using common::ErrorCode;
 using common::Result;
 
-Result<SampleSource> SampleSource::create(Corpus corpus, const SampleSourceOptions& options) {
-  const int64_t length = options.sequence_length;
+Result<void> fill_rows(const Samples& from, const std::vector<int64_t>& samples, int64_t rows,
+                       MicroBatch& to) {
+  const auto length = static_cast<std::size_t>(from.sequence_length());
+  const std::size_t num_elems = length * static_cast<std::size_t>(rows);
+  assert(static_cast<int64_t>(samples.size()) <= rows);
+  to.tokens.assign(num_elems, 0);
+  to.labels.assign(num_elems, kNoLabel);
+  to.positions.resize(num_elems);
+  to.has_borders = false;
+  for (std::size_t i = 0; i < num_elems; ++i) {
+    to.positions[i] = static_cast<int32_t>(i % length);
+  }
+  for (std::size_t row = 0; row < samples.size(); ++row) {
+    const auto part = [&](std::vector<int32_t>& all) {
+      return std::span(all).subspan(row * length, length);
+    };
+    ASSIGN_OR_RETURN(const bool has_borders,
+                     from.read(samples[row], {.tokens = part(to.tokens),
+                                              .labels = part(to.labels),
+                                              .positions = part(to.positions)}));
+    to.has_borders = to.has_borders || has_borders;
+  }
+  return {};
+}
+
+Result<SampleSource> SampleSource::create(Samples samples, const SampleSourceOptions& options) {
+  const int64_t length = samples.sequence_length();
   const int64_t batch = options.global_batch_size;
   const int64_t micro = options.micro_batch_size;
-  if (length < 1 || batch < 1 || micro < 1 || batch % micro != 0) {
+  if (batch < 1 || micro < 1 || batch % micro != 0) {
     return Error{ErrorCode::kInvalidArgument,
-                 "sequenceLength " + std::to_string(length) + ", globalBatchSize " +
-                     std::to_string(batch) + " and microBatchSize " + std::to_string(micro) +
+                 "globalBatchSize " + std::to_string(batch) + " and microBatchSize " +
+                     std::to_string(micro) +
                      " must be at least 1, and microBatchSize must divide globalBatchSize",
                  ""};
   }
-  const std::string tokens = "the corpus has " + std::to_string(corpus.num_tokens()) + " tokens";
-  const int64_t num_samples = (corpus.num_tokens() - 1) / length;
-  if (num_samples < 1) {
+  if (samples.num_samples() < batch) {
     return Error{ErrorCode::kInvalidArgument,
-                 tokens + ", one sample of sequenceLength " + std::to_string(length) + " needs " +
-                     std::to_string(length + 1),
-                 "lower train.data.sequenceLength or add text to train.data.train"};
-  }
-  if (num_samples < batch) {
-    return Error{ErrorCode::kInvalidArgument,
-                 tokens + ", that is " + std::to_string(num_samples) +
+                 "the corpus has " + std::to_string(samples.source().num_tokens()) +
+                     " tokens, that is " + std::to_string(samples.num_samples()) +
                      " samples of sequenceLength " + std::to_string(length) +
-                     ": less than one global batch of " + std::to_string(batch) +
-                     " samples, which needs " + std::to_string(batch * length + 1) + " tokens",
+                     ": less than one global batch of " + std::to_string(batch) + " samples",
                  "lower train.batch.globalBatchSize or train.data.sequenceLength, or add text to "
                  "train.data.train"};
   }
-  const SampleOrder order{.num_samples = num_samples,
+  const SampleOrder order{.num_samples = samples.num_samples(),
                           .seed = static_cast<uint64_t>(options.seed),
                           .shuffle = options.shuffle};
-  return SampleSource(std::move(corpus), options, order);
+  return SampleSource(std::move(samples), options, order);
 }
 
-SampleSource::SampleSource(Corpus corpus, const SampleSourceOptions& options, SampleOrder order)
-    : corpus_(std::move(corpus)), options_(options), order_(order) {}
+SampleSource::SampleSource(Samples samples, const SampleSourceOptions& options, SampleOrder order)
+    : samples_(std::move(samples)), options_(options), order_(order) {}
+
+int64_t SampleSource::steps_in(double epochs) const {
+  const double num_samples = epochs * static_cast<double>(samples_per_epoch());
+  return static_cast<int64_t>(
+      std::floor(num_samples / static_cast<double>(options_.global_batch_size)));
+}
 
 SamplePosition SampleSource::locate(int64_t step, int64_t index) const {
   assert(step >= 0 && index >= 0 && index < options_.global_batch_size);
-  return SamplePosition{.epoch = step / steps_per_epoch(),
-                        .position = step % steps_per_epoch() * options_.global_batch_size + index};
+  const int64_t at = step * options_.global_batch_size + index;
+  return SamplePosition{.epoch = at / samples_per_epoch(), .position = at % samples_per_epoch()};
 }
 
-void SampleSource::fill_micro_batch(int64_t step, int64_t micro_index, std::span<int32_t> tokens,
-                                    std::span<int32_t> labels) const {
-  const auto length = static_cast<std::size_t>(options_.sequence_length);
+int64_t SampleSource::sample_of(int64_t step, int64_t index) const {
+  const SamplePosition at = locate(step, index);
+  return sample_at(order_, at.epoch, at.position);
+}
+
+Result<void> SampleSource::fill(int64_t step, int64_t micro_index, MicroBatch& to) const {
   assert(micro_index >= 0 && micro_index < num_micro_batches());
-  assert(tokens.size() == length * static_cast<std::size_t>(options_.micro_batch_size));
-  assert(labels.size() == tokens.size());
-  std::vector<int32_t> window(length + 1);
-  for (int64_t row = 0; row < options_.micro_batch_size; ++row) {
-    const SamplePosition at = locate(step, micro_index * options_.micro_batch_size + row);
-    corpus_.read(sample_at(order_, at.epoch, at.position) * options_.sequence_length, window);
-    const auto begin = static_cast<std::size_t>(row) * length;
-    std::copy(window.begin(), window.end() - 1, tokens.subspan(begin, length).begin());
-    std::copy(window.begin() + 1, window.end(), labels.subspan(begin, length).begin());
+  const int64_t rows = options_.micro_batch_size;
+  std::vector<int64_t> samples;
+  samples.reserve(static_cast<std::size_t>(rows));
+  for (int64_t row = 0; row < rows; ++row) {
+    samples.push_back(sample_of(step, micro_index * rows + row));
   }
+  return fill_rows(samples_, samples, rows, to);
+}
+
+Result<int64_t> SampleSource::count_labels(int64_t step) const {
+  int64_t count = 0;
+  for (int64_t index = 0; index < options_.global_batch_size; ++index) {
+    ASSIGN_OR_RETURN(const int64_t in_sample, samples_.count_labels(sample_of(step, index)));
+    count += in_sample;
+  }
+  return count;
 }
 
 }  // namespace lockstep::runtime

@@ -1,17 +1,17 @@
-// Training samples by index: which tokens the micro-batches of a step consist of.
+// The samples of training in their order: what the micro-batches of a step consist of.
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <optional>
+#include <vector>
 
 #include "runtime/common/result.h"
-#include "runtime/data/corpus.h"
 #include "runtime/data/sample_order.h"
+#include "runtime/data/samples.h"
 
 namespace lockstep::runtime {
 
 struct SampleSourceOptions {
-  int64_t sequence_length = 0;    // T
   int64_t global_batch_size = 0;  // samples per step
   int64_t micro_batch_size = 0;   // samples per micro-batch; divides global_batch_size
   bool shuffle = true;
@@ -24,40 +24,54 @@ struct SamplePosition {
   int64_t position = 0;  // in the epoch, before shuffling
 };
 
-// Sample i has inputs stream[i*T, i*T + T) and labels shifted by one: inputs of different samples
-// do not overlap. Step s takes positions [s*G, s*G + G) of the endless sequence of epochs; the end
-// of an epoch that does not fill a global batch is dropped. So the data state is the step, on any
-// rank count.
+// What one forward and backward is made of.
+struct MicroBatch {
+  std::vector<int32_t> tokens;     // [rows, T]
+  std::vector<int32_t> labels;     // [rows, T]; kNoLabel where there is no loss
+  std::vector<int32_t> positions;  // [rows, T] of tokens in their documents
+  bool has_borders = false;        // a row holds more than one document
+
+  // What Decoder takes: none where every row is one document.
+  const int32_t* positions_or_null() const { return has_borders ? positions.data() : nullptr; }
+};
+
+// Makes room for `rows` samples and writes `samples[row]` to each row; rows beyond are left without
+// loss. Errors as Samples::read().
+common::Result<void> fill_rows(const Samples& from, const std::vector<int64_t>& samples,
+                               int64_t rows, MicroBatch& to);
+
+// Step s takes positions [s*G, s*G + G) of the endless sequence of epochs, each a permutation of
+// all samples: nothing is dropped between two epochs. So the data state is the step, on any rank
+// count.
 class SampleSource {
  public:
-  // Takes the corpus. Errors: kInvalidArgument with the numbers if the corpus is shorter than one
-  // sample or one global batch, or the batch sizes do not divide.
-  static common::Result<SampleSource> create(Corpus corpus, const SampleSourceOptions& options);
+  // Takes the samples. Errors: kInvalidArgument with the numbers if there are fewer than one global
+  // batch, or the batch sizes do not divide.
+  static common::Result<SampleSource> create(Samples samples, const SampleSourceOptions& options);
 
+  const Samples& samples() const { return samples_; }
   int64_t samples_per_epoch() const { return order_.num_samples; }
-  int64_t steps_per_epoch() const { return samples_per_epoch() / options_.global_batch_size; }
-  int64_t samples_dropped_per_epoch() const {
-    return samples_per_epoch() % options_.global_batch_size;
-  }
   int64_t num_micro_batches() const {
     return options_.global_batch_size / options_.micro_batch_size;
   }
-  const Corpus& corpus() const { return corpus_; }
+  // Whole global batches in `epochs` epochs; what does not fill the last one is dropped.
+  int64_t steps_in(double epochs) const;
 
   // Where sample `index` (in [0, global_batch_size)) of `step` (from 0) lies.
   SamplePosition locate(int64_t step, int64_t index) const;
+  // Which sample that is.
+  int64_t sample_of(int64_t step, int64_t index) const;
 
-  // Fills one micro-batch of `step` (from 0).
-  //   micro_index: in [0, num_micro_batches()).
-  //   tokens, labels: [micro_batch_size * T] each, row-major; written. labels[t] = token after
-  //   tokens[t].
-  void fill_micro_batch(int64_t step, int64_t micro_index, std::span<int32_t> tokens,
-                        std::span<int32_t> labels) const;
+  // Fills micro-batch `micro_index`, in [0, num_micro_batches()), of `step` (from 0). Errors as
+  // Samples::read().
+  common::Result<void> fill(int64_t step, int64_t micro_index, MicroBatch& to) const;
+  // The labels of the whole global batch of `step`: what its loss is divided by.
+  common::Result<int64_t> count_labels(int64_t step) const;
 
  private:
-  SampleSource(Corpus corpus, const SampleSourceOptions& options, SampleOrder order);
+  SampleSource(Samples samples, const SampleSourceOptions& options, SampleOrder order);
 
-  Corpus corpus_;
+  Samples samples_;
   SampleSourceOptions options_;
   SampleOrder order_;
 };

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "runtime/kernels/denormals.h"
 #include "runtime/train/generate.h"
 #include "runtime/train/termination.h"
+#include "runtime/train/tokenizing.h"
 #include "runtime/train/trainer.h"
 
 namespace lockstep::runtime {
@@ -104,16 +106,45 @@ WorkerEnv read_environment() {
   }
 }
 
-int run_generate(const GenerateOptions& options) {
+// Runs a verb that prints what it returns.
+int run_verb(const std::string& name, const std::function<std::string()>& verb) {
   try {
-    std::cout << generate(options) << "\n";
+    std::cout << verb() << "\n";
     return 0;
   } catch (...) {
     const RunFailure failure = verdict_of(std::current_exception());
-    std::cerr << "lockstep-runtime generate: " << failure.message << "\n";
+    std::cerr << "lockstep-runtime " << name << ": " << failure.message << "\n";
     if (!failure.hint.empty()) std::cerr << "hint: " << failure.hint << "\n";
     return static_cast<int>(failure.code);
   }
+}
+
+CLI::App* add_generate(CLI::App& app, GenerateOptions& options) {
+  CLI::App* const verb = app.add_subcommand("generate", "write text with a trained model");
+  verb->add_option("--model", options.model, "folder with config.json, model.safetensors")
+      ->required();
+  verb->add_option("--prompt", options.prompt, "what the text starts with");
+  verb->add_option("--tokens", options.num_tokens, "how many tokens to write")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  verb->add_option("--temperature", options.temperature, "0 = always the likeliest token")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  verb->add_option("--seed", options.seed, "of the random draws")->capture_default_str();
+  return verb;
+}
+
+CLI::App* add_tokenize(CLI::App& app, TokenizeVerbOptions& options) {
+  CLI::App* const verb = app.add_subcommand("tokenize", "make a token file of text or JSON lines");
+  verb->add_option("input", options.input, "path, folder or glob, as train.data.train")->required();
+  verb->add_option("--output", options.output, "the file to write, *.tokens")->required();
+  verb->add_option("--format", options.format, "auto, text, jsonl or tokens (rows with input_ids)")
+      ->check(CLI::IsMember({"auto", "text", "jsonl", "tokens"}))
+      ->capture_default_str();
+  verb->add_option("--column", options.text_column, "the field of a line that holds its text")
+      ->capture_default_str();
+  verb->add_flag("--overwrite", options.overwrite, "replace the output if it exists");
+  return verb;
 }
 
 int run_program(int argc, char** argv) {
@@ -123,21 +154,14 @@ int run_program(int argc, char** argv) {
       "MASTER_PORT, LOCKSTEP_JOB, LOCKSTEP_OUTPUT, ...).",
       "lockstep-runtime");
   app.set_version_flag("--version", "lockstep-runtime " LOCKSTEP_VERSION);
-  GenerateOptions options;
-  CLI::App* const generate_verb = app.add_subcommand("generate", "write text with a trained model");
-  generate_verb->add_option("--model", options.model, "folder with config.json, model.safetensors")
-      ->required();
-  generate_verb->add_option("--prompt", options.prompt, "what the text starts with");
-  generate_verb->add_option("--tokens", options.num_tokens, "how many tokens to write")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  generate_verb->add_option("--temperature", options.temperature, "0 = always the likeliest token")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  generate_verb->add_option("--seed", options.seed, "of the random draws")->capture_default_str();
+  GenerateOptions generating;
+  const CLI::App* const generate_verb = add_generate(app, generating);
+  TokenizeVerbOptions tokenizing;
+  const CLI::App* const tokenize_verb = add_tokenize(app, tokenizing);
   CLI11_PARSE(app, argc, argv);
   flush_denormals();  // before any other thread starts: all of them inherit it
-  if (generate_verb->parsed()) return run_generate(options);
+  if (generate_verb->parsed()) return run_verb("generate", [&] { return generate(generating); });
+  if (tokenize_verb->parsed()) return run_verb("tokenize", [&] { return tokenize(tokenizing); });
   run_rank();
 }
 

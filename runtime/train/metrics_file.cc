@@ -24,8 +24,16 @@ std::string encode_metrics_line(const LoggedStep& logged) {
          ", \"grad_norm\": " + with_all_digits(stats.gradient_norm) +
          ", \"learning_rate\": " + with_all_digits(stats.learning_rate) +
          ", \"tokens\": " + std::to_string(stats.step * stats.step_tokens) +
+         ", \"loss_tokens\": " + std::to_string(stats.loss_tokens) +
          ", \"tokens_per_second\": " + with_all_digits(tokens_per_second) +
          ", \"step_seconds\": " + with_all_digits(logged.step_seconds) + "}";
+}
+
+std::string encode_metrics_line(const Evaluation& evaluation) {
+  return "{\"step\": " + std::to_string(evaluation.step) +
+         ", \"validation_loss\": " + with_all_digits(evaluation.loss) +
+         ", \"validation_tokens\": " + std::to_string(evaluation.loss_tokens) +
+         ", \"validation_seconds\": " + with_all_digits(evaluation.seconds) + "}";
 }
 
 MetricsFile::MetricsFile(std::string path, int descriptor)
@@ -52,7 +60,15 @@ Result<MetricsFile> MetricsFile::open(const std::string& output) {
 }
 
 Result<void> MetricsFile::append(const LoggedStep& logged) {
-  const std::string line = encode_metrics_line(logged) + "\n";
+  return append_line(encode_metrics_line(logged));
+}
+
+Result<void> MetricsFile::append(const Evaluation& evaluation) {
+  return append_line(encode_metrics_line(evaluation));
+}
+
+Result<void> MetricsFile::append_line(const std::string& text) {
+  const std::string line = text + "\n";
   for (std::string_view rest = line; !rest.empty();) {
     const ssize_t written = write(descriptor_, rest.data(), rest.size());
     if (written < 0 && errno == EINTR) continue;
@@ -62,16 +78,29 @@ Result<void> MetricsFile::append(const LoggedStep& logged) {
   return {};
 }
 
-std::vector<LossPoint> read_losses(const std::string& output) {
+namespace {
+
+// The lines that have a step and a number `key`.
+std::vector<LossPoint> read_points(const std::string& output, const char* key) {
   std::vector<LossPoint> points;
   std::ifstream file(output + "/" + kMetricsFileName);
   for (std::string line; std::getline(file, line);) {
     const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
-    if (!json.is_object() || !json.contains("step") || !json.contains("loss")) continue;
-    if (!json["step"].is_number_integer() || !json["loss"].is_number()) continue;
-    points.push_back({json["step"].get<int64_t>(), json["loss"].get<double>()});
+    if (!json.is_object() || !json.contains("step") || !json.contains(key)) continue;
+    if (!json["step"].is_number_integer() || !json[key].is_number()) continue;
+    points.push_back({json["step"].get<int64_t>(), json[key].get<double>()});
   }
   return points;
+}
+
+}  // namespace
+
+std::vector<LossPoint> read_losses(const std::string& output) {
+  return read_points(output, "loss");
+}
+
+std::vector<LossPoint> read_validation_losses(const std::string& output) {
+  return read_points(output, "validation_loss");
 }
 
 }  // namespace lockstep::runtime

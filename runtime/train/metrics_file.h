@@ -21,6 +21,9 @@ struct LoggedStep {
 // One line without its end. Loss and the like carry all digits.
 std::string encode_metrics_line(const LoggedStep& logged);
 
+// The line of an evaluation, without its end; it follows the line of its step, if that is logged.
+std::string encode_metrics_line(const Evaluation& evaluation);
+
 // Appends lines; CheckpointSaver syncs them. Whoever constructs it has cut the file back to the
 // step that training starts at.
 class MetricsFile {
@@ -31,9 +34,11 @@ class MetricsFile {
   MetricsFile& operator=(MetricsFile&& other) noexcept;
 
   common::Result<void> append(const LoggedStep& logged);
+  common::Result<void> append(const Evaluation& evaluation);
 
  private:
   MetricsFile(std::string path, int descriptor);
+  common::Result<void> append_line(const std::string& text);
 
   std::string path_;
   int descriptor_ = -1;
@@ -45,5 +50,7 @@ struct LossPoint {
 };
 // The losses in OUTPUT/metrics.jsonl, in order; lines that cannot be read are left out.
 std::vector<LossPoint> read_losses(const std::string& output);
+// The same of evaluations.
+std::vector<LossPoint> read_validation_losses(const std::string& output);
 
 }  // namespace lockstep::runtime

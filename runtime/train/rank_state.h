@@ -11,6 +11,7 @@
 #include "runtime/common/log.h"
 #include "runtime/common/train_config.h"
 #include "runtime/common/worker_env.h"
+#include "runtime/data/batch_loader.h"
 #include "runtime/data/sample_source.h"
 #include "runtime/model/decoder.h"
 #include "runtime/optim/adamw_optimizer.h"
@@ -28,6 +29,7 @@ struct RankState {
   common::Log log;
   std::unique_ptr<Collective> collective;
   std::optional<SampleSource> samples;
+  std::optional<Samples> validation;  // if the configuration names some
   std::vector<Unit> units;
   std::string strategy;  // as in the job, never "auto"
   std::unique_ptr<Decoder> decoder;
@@ -35,12 +37,12 @@ struct RankState {
   std::optional<AdamWOptimizer> optimizer;
   std::optional<GlobalNorm> global_norm;
   std::unique_ptr<CheckpointSaver> saver;
-  std::vector<int32_t> tokens;  // [micro batch, sequence] of the micro-batch in flight
-  std::vector<int32_t> labels;
-  int64_t step = 0;  // finished steps
+  int64_t step = 0;                     // finished steps
+  std::unique_ptr<BatchLoader> loader;  // of the steps from `step` on
 
   const common::TrainConfig& config() const { return job.train; }
   bool is_rank0() const { return env.rank == 0; }
+  // Places of a global batch, those without loss included.
   int64_t step_tokens() const {
     return config().batch.global_batch_size * config().data.sequence_length;
   }

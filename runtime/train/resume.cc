@@ -24,8 +24,8 @@ constexpr char kDifferentRun[] =
 
 // Fields of spec.train that decide which numbers a step computes, besides what the manifest names.
 const std::vector<std::string>& decisive_fields() {
-  static const std::vector<std::string> fields = {"/model", "/batch", "/data/sequenceLength",
-                                                  "/data/shuffle", "/seed"};
+  static const std::vector<std::string> fields = {
+      "/model", "/batch", "/data/sequenceLength", "/data/packing", "/data/shuffle", "/seed"};
   return fields;
 }
 
@@ -180,7 +180,7 @@ std::optional<Error> find_conflict(const RankState& s, const Manifest& manifest)
     return conflict(s, manifest, "another global batch size");
   }
   if (!same_units(s.units, manifest.units)) return conflict(s, manifest, "another model");
-  if (manifest.corpus_fingerprint != s.samples->corpus().fingerprint()) {
+  if (manifest.corpus_fingerprint != s.samples->samples().source().fingerprint()) {
     return conflict(s, manifest, "train.data.train holds other data than then");
   }
   if (manifest.step > s.config().steps) {

@@ -29,7 +29,7 @@ Manifest manifest_of(const RankState& s) {
                     .seed = s.config().seed,
                     .global_batch_size = s.config().batch.global_batch_size,
                     .train_json = s.job.train_json,
-                    .corpus_fingerprint = s.samples->corpus().fingerprint()};
+                    .corpus_fingerprint = s.samples->samples().source().fingerprint()};
   manifest.units.reserve(s.units.size());
   for (const Unit& unit : s.units) manifest.units.push_back({unit.name, unit.num_elems});
   return manifest;

@@ -14,13 +14,12 @@
 #include "runtime/comm/rendezvous.h"
 #include "runtime/common/choose_strategy.h"
 #include "runtime/common/estimate_memory.h"
-#include "runtime/data/byte_tokenizer.h"
-#include "runtime/data/path_expansion.h"
 #include "runtime/parallel/decay_ranges.h"
 #include "runtime/parallel/make_parallelism.h"
 #include "runtime/train/exchange.h"
 #include "runtime/train/memory_report.h"
 #include "runtime/train/resume.h"
+#include "runtime/train/training_data.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -92,49 +91,6 @@ void require_shared_output(RankState& s, Disk& disk) {
   Result<void> removed;
   if (s.is_rank0()) removed = remove_nonce(disk, s.env.output, nonce);
   agree_on(*s.collective, std::move(removed), ExitCode::kOutputUnwritable, "removing the nonce");
-}
-
-Result<SampleSource> open_samples(const RankState& s) {
-  const common::TrainConfig& config = s.config();
-  ASSIGN_OR_RETURN(const ExpandedPaths paths, expand_paths(config.data.train));
-  ASSIGN_OR_RETURN(Corpus corpus, Corpus::open(paths.files));
-  ASSIGN_OR_RETURN(
-      SampleSource samples,
-      SampleSource::create(std::move(corpus), {.sequence_length = config.data.sequence_length,
-                                               .global_batch_size = config.batch.global_batch_size,
-                                               .micro_batch_size = config.batch.micro_batch_size,
-                                               .shuffle = config.data.shuffle,
-                                               .seed = config.seed}));
-  if (s.is_rank0()) {
-    s.log.info("data", {{"files", samples.corpus().num_files()},
-                        {"tokens", samples.corpus().num_tokens()},
-                        {"binary_skipped", paths.num_binary_skipped},
-                        {"hidden_skipped", paths.num_hidden_skipped},
-                        {"empty_skipped", paths.num_empty_skipped},
-                        {"steps_per_epoch", samples.steps_per_epoch()},
-                        {"samples_dropped_per_epoch", samples.samples_dropped_per_epoch()}});
-  }
-  return samples;
-}
-
-void open_data(RankState& s) {
-  Result<SampleSource> samples = open_samples(s);
-  const bool wrong_data = !samples && samples.error().code == ErrorCode::kInvalidArgument;
-  s.samples.emplace(agree_on(*s.collective, std::move(samples),
-                             wrong_data ? ExitCode::kInvalidData : ExitCode::kInputNotFound,
-                             "opening the data"));
-  const std::string& mine = s.samples->corpus().fingerprint();
-  std::optional<RunFailure> failure;
-  if (gather_texts(*s.collective, mine, "data fingerprint").front() != mine) {
-    failure = RunFailure{ExitCode::kInvalidData,
-                         "rank " + std::to_string(s.env.rank) + " sees other data in " +
-                             s.config().data.train + " than rank 0",
-                         "mount the same files on all ranks"};
-  }
-  agree(*s.collective, failure, "comparing the data");
-  s.tokens.resize(static_cast<std::size_t>(s.config().batch.micro_batch_size *
-                                           s.config().data.sequence_length));
-  s.labels.resize(s.tokens.size());
 }
 
 // Bytes of memory that a rank may use: its cgroup's limit, else its share of what is free.
@@ -220,13 +176,6 @@ void load_job(RankState& s) {
                         std::to_string(s.env.world_size) + " ranks",
                     "choose ranks that divide globalBatchSize / microBatchSize"});
   }
-  if (s.config().model.vocab_size < kNumByteTokens) {
-    throw RunError({ExitCode::kInvalidConfig,
-                    "train.model.config.vocab_size: must be at least " +
-                        std::to_string(kNumByteTokens) + " for the byte tokenizer, found " +
-                        std::to_string(s.config().model.vocab_size),
-                    "set vocab_size to 256"});
-  }
 }
 
 OutputVerdict prepare_folder(const RankState& s, Disk& disk) {
@@ -251,7 +200,7 @@ Start start_up(RankState& s, const OutputVerdict& output, Disk& disk, StatusBoar
     return Start::kAlreadyFinished;
   }
   require_shared_output(s, disk);
-  open_data(s);
+  open_data(s, disk);
   log_memory(s.log, "start");
   build_model(s);
   resume_or_initialize(s, disk, may_resume(s));

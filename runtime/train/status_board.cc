@@ -108,6 +108,13 @@ void StatusBoard::training_stood_still(const StandStill& stand_still) {
       .Increment(stand_still.for_the_save_before ? 1 : 0);
 }
 
+void StatusBoard::evaluation_done(const Evaluation& evaluation) {
+  const std::lock_guard lock(mutex_);
+  progress_.validation_loss = with_all_digits(evaluation.loss);
+  last_change_ = Clock::now();
+  gauge("lockstep_validation_loss", "Mean loss of the last evaluation.").Set(evaluation.loss);
+}
+
 void StatusBoard::checkpoint_done(int64_t step, double seconds) {
   const std::lock_guard lock(mutex_);
   progress_.last_checkpoint_step = step;

@@ -28,11 +28,20 @@ struct StepStats {
   double loss = 0;
   double gradient_norm = 0;
   double learning_rate = 0;
-  int64_t step_tokens = 0;
+  int64_t step_tokens = 0;           // places of the global batch
+  int64_t loss_tokens = 0;           // those of them that have a label
   double step_seconds = 0;           // wall time on this rank
   std::vector<double> busy_seconds;  // by rank: wall time until it waited for the others
   bool stop = false;                 // a rank was asked to stop
   std::vector<SaveProgress> saves;   // by rank: of the checkpoint under way
+};
+
+// One measurement of the validation loss, the same on all ranks but for the time.
+struct Evaluation {
+  int64_t step = 0;  // after how many steps
+  double loss = 0;   // mean over all labels of the validation data
+  int64_t loss_tokens = 0;
+  double seconds = 0;  // wall time on this rank
 };
 
 // "2.3146999999999998": all digits of a double, so that texts are equal if and only if values are.
@@ -48,6 +57,7 @@ class StatusBoard {
   void step_done(const StepStats& stats);
   void set_snapshot_bytes(int64_t bytes);
   void training_stood_still(const StandStill& stand_still);
+  void evaluation_done(const Evaluation& evaluation);
   void checkpoint_done(int64_t step, double seconds);
 
   common::JobProgress progress() const;

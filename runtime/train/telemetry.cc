@@ -33,4 +33,14 @@ void Telemetry::step_done(const StepStats& stats) {
   steps_since_line_ = 0;
 }
 
+void Telemetry::evaluation_done(const Evaluation& evaluation) {
+  board_.evaluation_done(evaluation);
+  if (!file_) return;
+  value_or_raise(file_->append(evaluation), common::ExitCode::kOutputUnwritable);
+  log_.info("evaluation", {{"step", evaluation.step},
+                           {"validation_loss", evaluation.loss},
+                           {"tokens", evaluation.loss_tokens},
+                           {"seconds", evaluation.seconds}});
+}
+
 }  // namespace lockstep::runtime

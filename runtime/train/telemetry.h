@@ -24,6 +24,8 @@ class Telemetry {
   // Logged are step 1, every log_every_steps-th and the last, whatever step a restart begins at.
   // Throws RunError(kOutputUnwritable) if metrics.jsonl cannot be written.
   void step_done(const StepStats& stats);
+  // Throws as step_done().
+  void evaluation_done(const Evaluation& evaluation);
 
  private:
   const TelemetryOptions options_;

@@ -13,6 +13,7 @@ namespace lockstep::runtime {
 namespace {
 
 using common::ExitCode;
+using common::Result;
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
@@ -26,13 +27,29 @@ void lend_embedding(RankState& s) {
   s.decoder->lend_tied(s.parallelism->unshard(tied, -1), s.parallelism->gradient_buffer(tied));
 }
 
+// The next micro-batch of this rank, which must be of the step at work.
+const LoadedBatch& next_batch(RankState& s) {
+  Result<const LoadedBatch*> batch = s.loader->next();
+  if (!batch) throw RunError(to_failure(ExitCode::kInvalidData, batch.error()));
+  return **batch;
+}
+
+void require_labels(const RankState& s, int64_t num_labels) {
+  if (num_labels > 0) return;
+  throw RunError({ExitCode::kInvalidData,
+                  "no token of the global batch of step " + std::to_string(s.step + 1) +
+                      " has a label: there is nothing to learn from it",
+                  "remove the rows whose labels are all -100, or raise globalBatchSize"});
+}
+
 // Forward and backward of one micro-batch. The last block's backward computes the loss: it needs no
 // forward.
-double run_micro_batch(RankState& s, int64_t micro_batch) {
-  s.samples->fill_micro_batch(s.step, micro_batch, s.tokens, s.labels);
-  MicroBatchIo io{.tokens = s.tokens.data(),
-                  .labels = s.labels.data(),
-                  .loss_scale = 1.0F / static_cast<float>(s.step_tokens())};
+//   num_labels: of the global batch.
+double run_micro_batch(RankState& s, const MicroBatch& batch, int64_t num_labels) {
+  MicroBatchIo io{.tokens = batch.tokens.data(),
+                  .labels = batch.labels.data(),
+                  .positions = batch.positions_or_null(),
+                  .loss_scale = 1.0F / static_cast<float>(num_labels)};
   const int64_t last = s.decoder->num_blocks() - 1;
   for (int64_t block = 0; block < last; ++block) {
     s.decoder->forward_block(block, s.parallelism->unshard(block, block + 1), io);
@@ -52,10 +69,10 @@ double run_micro_batch(RankState& s, int64_t micro_batch) {
 }
 
 // Sums in index order, so that the bits do not depend on who computed which micro-batch.
-double mean_loss(const std::vector<double>& micro_losses, int64_t num_tokens) {
+double mean_loss(const std::vector<double>& micro_losses, int64_t num_labels) {
   double sum = 0;
   for (const double loss : micro_losses) sum += loss;
-  return sum / static_cast<double>(num_tokens);
+  return sum / static_cast<double>(num_labels);
 }
 
 // The rank that computed a bad micro-batch is the cause; the others only lost a peer.
@@ -124,8 +141,13 @@ StepStats train_step(RankState& s, bool stop_wished) {
   const Clock::time_point start = Clock::now();
   s.collective->begin_step(s.step + 1);
   std::vector<double> losses;
-  for (const int64_t micro_batch : s.parallelism->micro_batches()) {
-    losses.push_back(run_micro_batch(s, micro_batch));
+  int64_t num_labels = 0;  // of the global batch: it comes with the step's first micro-batch
+  losses.reserve(s.parallelism->micro_batches().size());
+  while (losses.size() < s.parallelism->micro_batches().size()) {
+    const LoadedBatch& batch = next_batch(s);
+    if (batch.step_labels) num_labels = *batch.step_labels;
+    require_labels(s, num_labels);
+    losses.push_back(run_micro_batch(s, batch.data, num_labels));
   }
   const double busy_seconds = seconds_since(start);
   s.parallelism->finish_backward();  // gradients of shards() and owned() are final
@@ -148,10 +170,11 @@ StepStats train_step(RankState& s, bool stop_wished) {
   s.parallelism->weights_updated();
   ++s.step;
   return {.step = s.step,
-          .loss = mean_loss(control.micro_losses, s.step_tokens()),
+          .loss = mean_loss(control.micro_losses, num_labels),
           .gradient_norm = norm.norm,
           .learning_rate = lr,
           .step_tokens = s.step_tokens(),
+          .loss_tokens = num_labels,
           .step_seconds = seconds_since(start),
           .busy_seconds = control.busy_seconds,
           .stop = control.stop,

@@ -1,9 +1,14 @@
 #include "runtime/train/trainer.h"
 
+#include <memory>
 #include <optional>
+#include <sstream>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "runtime/checkpoint/output_folder.h"
+#include "runtime/train/evaluation.h"
 #include "runtime/train/exchange.h"
 #include "runtime/train/exporting.h"
 #include "runtime/train/loss_svg.h"
@@ -34,24 +39,82 @@ Telemetry open_telemetry(RankState& s, StatusBoard& board) {
                    s.log, board, std::move(file));
 }
 
-// Trains to the last step. Returns false if the ranks agreed to stop before it; all is saved.
+// The evaluations that metrics.jsonl tells of, up to the step at hand: the state of early stopping.
+struct PastEvaluations {
+  std::vector<int64_t> steps;
+  std::vector<double> losses;
+};
+
+// Rank 0 reads them for all.
+PastEvaluations agree_on_past_evaluations(RankState& s) {
+  PastEvaluations past;
+  std::string text;
+  if (s.is_rank0()) {
+    for (const LossPoint& point : read_validation_losses(s.env.output)) {
+      text += std::to_string(point.step) + " " + with_all_digits(point.loss) + "\n";
+    }
+  }
+  std::istringstream told(gather_texts(*s.collective, text, "past evaluations").front());
+  for (LossPoint point; told >> point.step >> point.loss;) {
+    past.steps.push_back(point.step);
+    past.losses.push_back(point.loss);
+  }
+  return past;
+}
+
+// Evaluates if the step at hand asks for it and has not been evaluated. Returns false if the ranks
+// agreed to stop instead; a resumed run makes up for it.
+bool evaluate_if_due(RankState& s, StatusBoard& board, const StopSignal& stop, Telemetry& telemetry,
+                     PastEvaluations& past) {
+  const bool is_done = !past.steps.empty() && past.steps.back() == s.step;
+  if (is_done || !evaluation_is_due(s.config(), s.step)) return true;
+  const std::optional<Evaluation> evaluation = evaluate(s, [&] {
+    board.set_phase("evaluating");  // each time a sign of life
+    return stop.wished();
+  });
+  if (!evaluation) return false;
+  telemetry.evaluation_done(*evaluation);
+  past.steps.push_back(s.step);
+  past.losses.push_back(evaluation->loss);
+  board.set_phase("training");
+  return true;
+}
+
+// Trains to the last step, or until validation tells to stop. Returns false if the ranks agreed to
+// stop before it; all is saved.
 bool train(RankState& s, StatusBoard& board, const StopSignal& stop) {
   Telemetry telemetry = open_telemetry(s, board);
+  s.loader = std::make_unique<BatchLoader>(
+      *s.samples, BatchLoaderOptions{.first_step = s.step,
+                                     .end_step = s.config().steps,
+                                     .micro_batches = s.parallelism->micro_batches(),
+                                     .num_threads = s.config().data.loader_threads,
+                                     .prefetch_batches = s.config().data.prefetch_batches});
+  PastEvaluations past = agree_on_past_evaluations(s);
+  const auto is_over = [&] {
+    return s.step == s.config().steps ||
+           stops_early(past.losses, s.config().evaluation.early_stopping_patience);
+  };
   board.set_phase("training");
-  bool stops = false;
-  while (!stops && s.step < s.config().steps) {
+  bool goes_on = evaluate_if_due(s, board, stop, telemetry, past);
+  while (goes_on && !is_over()) {
     const StepStats stats = train_step(s, stop.wished());
-    stops = stats.stop;
     telemetry.step_done(stats);
     s.saver->advance(stats.saves);
-    if (!stops && !save_is_due(s)) continue;
+    goes_on = !stats.stop && evaluate_if_due(s, board, stop, telemetry, past);
+    if (goes_on && !save_is_due(s) && !is_over()) continue;
     board.set_phase("saving");
     begin_save(s);
     board.set_phase("training");
   }
+  s.loader.reset();
   board.set_phase("saving");
   s.saver->finish();
-  return !stops;
+  if (goes_on && s.step < s.config().steps) {
+    board.set_plan(s.strategy, s.step, s.step);  // what was planned beyond is not going to be made
+    if (s.is_rank0()) s.log.info("stopped early", {{"step", s.step}});
+  }
+  return goes_on;
 }
 
 // Rank 0: what remains besides the model. finished.json comes last.

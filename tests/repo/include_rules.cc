@@ -16,7 +16,7 @@ const std::map<std::string, std::set<std::string>>& allowed_includes() {
       {"runtime/kernels", {"runtime/common"}},
       {"runtime/model", {"runtime/common", "runtime/kernels"}},
       {"runtime/optim", {"runtime/common", "runtime/kernels"}},
-      {"runtime/data", {"runtime/common"}},
+      {"runtime/data", {"runtime/common", "runtime/checkpoint"}},  // files that survive a crash
       {"runtime/comm", {"runtime/common"}},
       {"runtime/checkpoint", {"runtime/common"}},
       {"runtime/parallel",

@@ -1,5 +1,6 @@
 #include "tests/support/tiny_job.h"
 
+#include <algorithm>
 #include <sstream>
 
 namespace lockstep::support {
@@ -48,8 +49,9 @@ std::vector<std::string> read_curve(const std::string& output) {
   std::vector<std::string> curve;
   std::istringstream lines(support::read_text(output + "/metrics.jsonl"));
   for (std::string line; std::getline(lines, line);) {
-    // The digits as written: step, loss and grad_norm come first in a line.
-    curve.push_back(line.substr(0, line.find(", \"learning_rate\"")));
+    // The digits as written: step, loss and grad_norm come first in a line, or validation_loss.
+    const std::size_t end = line.find(", \"learning_rate\"");
+    curve.push_back(line.substr(0, std::min(end, line.find(", \"validation_seconds\""))));
   }
   return curve;
 }

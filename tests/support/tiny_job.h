@@ -29,7 +29,8 @@ nlohmann::json to_json(const TinyJob& job);
 // Text of about `num_bytes` bytes, the same on every call.
 std::string tiny_corpus(std::size_t num_bytes);
 
-// Every line of OUTPUT/metrics.jsonl as "step loss grad_norm", with all digits.
+// Every line of OUTPUT/metrics.jsonl as "step loss grad_norm" or "step validation_loss", with all
+// digits.
 std::vector<std::string> read_curve(const std::string& output);
 
 }  // namespace lockstep::support

@@ -25,6 +25,14 @@ TEST(InputFilesTest, PatternThatMatchesNothingIsAWarningThatNamesIt) {
   EXPECT_NE(problems[0].message.find("/no/such/*.txt"), std::string::npos);
 }
 
+TEST(InputFilesTest, ValidationDataIsLookedForToo) {
+  api::TrainingJob job;
+  job.spec.train = {{"data", {{"train", "/proc/self/status"}, {"validation", "/no/held-out"}}}};
+  const common::Problems problems = find_missing_inputs(job);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_EQ(problems[0].path, "spec.train.data.validation");
+}
+
 TEST(InputFilesTest, AProgramOfTheUsersOwnHasNoInputsToLookFor) {
   api::TrainingJob job;
   job.spec.command = {"sleep"};

@@ -14,6 +14,7 @@ JobProgress sample() {
                      .step = 120,
                      .total_steps = 1000,
                      .loss = "2.3146999999999998",
+                     .validation_loss = "2.5",
                      .tokens_per_second = 41200.5,
                      .eta_seconds = 5520,
                      .last_checkpoint_step = 100,
@@ -33,6 +34,7 @@ TEST(ProgressTest, SurvivesTheRoundTrip) {
   EXPECT_EQ(got->step, 120);
   EXPECT_EQ(got->total_steps, 1000);
   EXPECT_EQ(got->loss, "2.3146999999999998");
+  EXPECT_EQ(got->validation_loss, "2.5");
   EXPECT_EQ(got->tokens_per_second, 41200.5);
   EXPECT_EQ(got->eta_seconds, 5520);
   EXPECT_EQ(got->last_checkpoint_step, 100);

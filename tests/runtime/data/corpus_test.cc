@@ -34,16 +34,30 @@ TEST_F(CorpusTest, EveryRangeEqualsTheJoinedStream) {
   const std::string stream("ab\0\xFF\0cdef", 9);
 
   ASSERT_EQ(corpus.num_tokens(), static_cast<int64_t>(stream.size()));
-  EXPECT_EQ(corpus.num_files(), 3);
+  EXPECT_EQ(corpus.num_documents(), 3);
   for (std::size_t begin = 0; begin < stream.size(); ++begin) {
     for (std::size_t count = 0; begin + count <= stream.size(); ++count) {
       std::vector<int32_t> tokens(count, -1);
-      corpus.read(static_cast<int64_t>(begin), tokens);
+      std::vector<int32_t> labels(count, -1);
+      ASSERT_TRUE(corpus.read(static_cast<int64_t>(begin), tokens, labels));
       for (std::size_t i = 0; i < count; ++i) {
         EXPECT_EQ(tokens[i], static_cast<unsigned char>(stream[begin + i])) << begin << " " << i;
+        const std::size_t next = begin + i + 1;  // behind the last file, a separator
+        EXPECT_EQ(labels[i], next < stream.size() ? static_cast<unsigned char>(stream[next]) : 0);
       }
     }
   }
+}
+
+TEST_F(CorpusTest, AFileIsADocumentThatBeginsWithItsSeparator) {
+  const Corpus corpus = open("a", {"ab", "\xFF", "", "cdef"});
+  std::vector<int64_t> begins;
+  for (int64_t i = 0; i <= corpus.num_documents(); ++i) begins.push_back(corpus.document_begin(i));
+  EXPECT_EQ(begins, (std::vector<int64_t>{0, 2, 4, 9}));
+  std::vector<int64_t> documents;
+  for (int64_t i = 0; i < corpus.num_tokens(); ++i) documents.push_back(document_at(corpus, i));
+  EXPECT_EQ(documents, (std::vector<int64_t>{0, 0, 1, 1, 2, 2, 2, 2, 2}));
+  EXPECT_EQ(*corpus.count_labels(1, 9), 8);
 }
 
 TEST_F(CorpusTest, FingerprintDependsOnContentAndNamesButNotOnWhereTheyLie) {

@@ -1,12 +1,12 @@
 #include "runtime/data/sample_source.h"
 
 #include <algorithm>
-#include <map>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/runtime/data/temp_folder.h"
+#include "tests/runtime/data/token_data.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -15,110 +15,107 @@ using common::ErrorCode;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class SampleSourceTest : public ::testing::Test {
- protected:
-  common::Result<SampleSource> create(const std::string& text, const SampleSourceOptions& options) {
-    write_text(folder_ / "text", text);
-    return SampleSource::create(Corpus::open({folder_ / "text"}).value(), options);
-  }
-
-  TempFolder folder_;
-};
-
-TEST_F(SampleSourceTest, LabelsAreTheInputsShiftedByOne) {
-  const auto source = create(
-      "abcdefg",
-      {.sequence_length = 3, .global_batch_size = 2, .micro_batch_size = 2, .shuffle = false});
-  std::vector<int32_t> tokens(6);
-  std::vector<int32_t> labels(6);
-  source->fill_micro_batch(0, 0, tokens, labels);
-  EXPECT_THAT(tokens, ElementsAre('a', 'b', 'c', 'd', 'e', 'f'));
-  EXPECT_THAT(labels, ElementsAre('b', 'c', 'd', 'e', 'f', 'g'));
+TEST(SampleSourceTest, LabelsAreTheInputsShiftedByOne) {
+  const auto source = SampleSource::create(
+      counting_samples({7}, 3), {.global_batch_size = 2, .micro_batch_size = 2, .shuffle = false});
+  MicroBatch batch;
+  ASSERT_TRUE(source->fill(0, 0, batch));
+  EXPECT_THAT(batch.tokens, ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(batch.labels, ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(batch.positions, ElementsAre(0, 1, 2, 0, 1, 2));
+  EXPECT_EQ(batch.positions_or_null(), nullptr);
+  EXPECT_EQ(*source->count_labels(0), 6);
 }
 
-// 211 tokens are 21 samples of 10; batches of 4 make 5 steps an epoch and drop one sample.
-TEST_F(SampleSourceTest, AnEpochSeesEverySampleAtMostOnceAndCountsWhatItDrops) {
-  std::string text;
-  for (int i = 0; i < 211; ++i) text.push_back(static_cast<char>(1 + i));
-  const auto source = create(text, {.sequence_length = 10,
-                                    .global_batch_size = 4,
-                                    .micro_batch_size = 2,
-                                    .shuffle = true,
-                                    .seed = 5});
-  EXPECT_EQ(source->samples_per_epoch(), 21);
-  EXPECT_EQ(source->steps_per_epoch(), 5);
-  EXPECT_EQ(source->samples_dropped_per_epoch(), 1);
-  for (int64_t epoch = 0; epoch < 3; ++epoch) {
-    std::map<int32_t, int> seen;
-    for (int64_t step = epoch * 5; step < epoch * 5 + 5; ++step) {
-      for (int64_t micro = 0; micro < source->num_micro_batches(); ++micro) {
-        std::vector<int32_t> tokens(20);
-        std::vector<int32_t> labels(20);
-        source->fill_micro_batch(step, micro, tokens, labels);
-        ++seen[tokens[0]];
-        ++seen[tokens[10]];
-        EXPECT_EQ(tokens[0] % 10, 1);
-        EXPECT_EQ(labels[9], (tokens[9] + 1) % 256);
-      }
-    }
-    EXPECT_EQ(seen.size(), 20u);
-    for (const auto& [first, count] : seen) EXPECT_EQ(count, 1) << first;
-  }
-}
-
-TEST_F(SampleSourceTest, StepAndIndexGiveEpochAndPosition) {
+TEST(SampleSourceTest, BordersInOneRowGivePositionsToTheMicroBatch) {
   const auto source =
-      create(std::string(211, 'x'),
-             {.sequence_length = 10, .global_batch_size = 4, .micro_batch_size = 1});
-  const SamplePosition at = source->locate(13, 2);
-  EXPECT_EQ(at.epoch, 2);
-  EXPECT_EQ(at.position, 3 * 4 + 2);
+      SampleSource::create(counting_samples({4, 3}, 3),
+                           {.global_batch_size = 2, .micro_batch_size = 2, .shuffle = false});
+  MicroBatch batch;
+  ASSERT_TRUE(source->fill(0, 0, batch));
+  EXPECT_THAT(batch.positions, ElementsAre(0, 1, 2, 0, 0, 1));
+  EXPECT_EQ(batch.positions_or_null(), batch.positions.data());
+  EXPECT_EQ(*source->count_labels(0), 5);
 }
 
-TEST_F(SampleSourceTest, MicroBatchSizeDoesNotChangeTheGlobalBatch) {
-  std::string text;
-  for (int i = 0; i < 200; ++i) text.push_back(static_cast<char>(1 + i));
+// 21 samples in batches of 4: an epoch ends in the middle of a step, and the next begins there.
+TEST(SampleSourceTest, EveryEpochSeesEverySampleOnce) {
+  const auto source = SampleSource::create(
+      counting_samples({211}, 10), {.global_batch_size = 4, .micro_batch_size = 2, .seed = 5});
+  EXPECT_EQ(source->samples_per_epoch(), 21);
+  std::vector<int64_t> order;
+  for (int64_t step = 0; step < 21; ++step) {
+    for (int64_t micro = 0; micro < source->num_micro_batches(); ++micro) {
+      MicroBatch batch;
+      ASSERT_TRUE(source->fill(step, micro, batch));
+      order.push_back(batch.tokens[0] / 10);
+      order.push_back(batch.tokens[10] / 10);
+    }
+  }
+  for (int64_t epoch = 0; epoch < 4; ++epoch) {
+    const std::set<int64_t> seen(order.begin() + epoch * 21, order.begin() + (epoch + 1) * 21);
+    EXPECT_EQ(seen.size(), 21u) << epoch;
+  }
+}
+
+TEST(SampleSourceTest, StepsFollowFromEpochs) {
+  const auto source = SampleSource::create(counting_samples({211}, 10),
+                                           {.global_batch_size = 4, .micro_batch_size = 1});
+  EXPECT_EQ(source->steps_in(1), 5);    // 21 samples: one is left over
+  EXPECT_EQ(source->steps_in(4), 21);   // 84 samples
+  EXPECT_EQ(source->steps_in(0.5), 2);  // 10.5 samples
+  EXPECT_EQ(source->steps_in(0.1), 0);
+}
+
+TEST(SampleSourceTest, StepAndIndexGiveEpochAndPosition) {
+  const auto source = SampleSource::create(counting_samples({211}, 10),
+                                           {.global_batch_size = 4, .micro_batch_size = 1});
+  EXPECT_EQ(source->locate(13, 2).epoch, 2);  // 54 = 2 * 21 + 12
+  EXPECT_EQ(source->locate(13, 2).position, 12);
+}
+
+TEST(SampleSourceTest, MicroBatchSizeDoesNotChangeTheGlobalBatch) {
   std::vector<std::vector<int32_t>> batches;
   for (const int64_t micro_batch : {1, 2, 3, 6}) {
-    const auto source = create(
-        text,
-        {.sequence_length = 4, .global_batch_size = 6, .micro_batch_size = micro_batch, .seed = 9});
-    std::vector<int32_t> batch;
+    const auto source =
+        SampleSource::create(counting_samples({200}, 4),
+                             {.global_batch_size = 6, .micro_batch_size = micro_batch, .seed = 9});
+    std::vector<int32_t> all;
     for (int64_t micro = 0; micro < source->num_micro_batches(); ++micro) {
-      std::vector<int32_t> tokens(static_cast<std::size_t>(micro_batch * 4));
-      std::vector<int32_t> labels(tokens.size());
-      source->fill_micro_batch(11, micro, tokens, labels);
-      batch.insert(batch.end(), tokens.begin(), tokens.end());
+      MicroBatch batch;
+      ASSERT_TRUE(source->fill(11, micro, batch));
+      all.insert(all.end(), batch.tokens.begin(), batch.tokens.end());
     }
-    batches.push_back(batch);
+    batches.push_back(all);
   }
   for (const auto& batch : batches) EXPECT_EQ(batch, batches.front());
 }
 
-TEST_F(SampleSourceTest, ACorpusThatIsTooShortIsRefusedWithTheNumbers) {
-  const SampleSourceOptions options{
-      .sequence_length = 8, .global_batch_size = 4, .micro_batch_size = 1};
-  const auto no_sample = create(std::string(8, 'x'), options);
-  ASSERT_FALSE(no_sample);
-  EXPECT_EQ(no_sample.error().code, ErrorCode::kInvalidArgument);
-  EXPECT_THAT(no_sample.error().message, HasSubstr("8 tokens"));
-  EXPECT_THAT(no_sample.error().message, HasSubstr("needs 9"));
-  EXPECT_THAT(no_sample.error().hint, HasSubstr("sequenceLength"));
-
-  const auto no_batch = create(std::string(32, 'x'), options);
-  ASSERT_FALSE(no_batch);
-  EXPECT_THAT(no_batch.error().message, HasSubstr("3 samples"));
-  EXPECT_THAT(no_batch.error().message, HasSubstr("needs 33 tokens"));
-  EXPECT_THAT(no_batch.error().hint, HasSubstr("globalBatchSize"));
-
-  EXPECT_TRUE(create(std::string(33, 'x'), options));
+TEST(SampleSourceTest, RowsBeyondTheSamplesHaveNoLoss) {
+  const Samples samples = counting_samples({9}, 2);
+  MicroBatch batch;
+  ASSERT_TRUE(fill_rows(samples, {3}, 2, batch));
+  EXPECT_THAT(batch.tokens, ElementsAre(6, 7, 0, 0));
+  EXPECT_THAT(batch.labels, ElementsAre(7, 8, -1, -1));
+  ASSERT_TRUE(fill_rows(samples, {}, 2, batch));
+  EXPECT_THAT(batch.labels, ElementsAre(-1, -1, -1, -1));
 }
 
-TEST_F(SampleSourceTest, BatchSizesThatDoNotDivideAreRefused) {
-  const auto source = create(std::string(99, 'x'),
-                             {.sequence_length = 8, .global_batch_size = 4, .micro_batch_size = 3});
-  ASSERT_FALSE(source);
-  EXPECT_EQ(source.error().code, ErrorCode::kInvalidArgument);
+TEST(SampleSourceTest, LessThanAGlobalBatchAndSizesThatDoNotDivideAreRefused) {
+  const auto few = SampleSource::create(counting_samples({32}, 8),
+                                        {.global_batch_size = 4, .micro_batch_size = 1});
+  ASSERT_FALSE(few);
+  EXPECT_EQ(few.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(few.error().message, HasSubstr("32 tokens"));
+  EXPECT_THAT(few.error().message, HasSubstr("3 samples"));
+  EXPECT_THAT(few.error().hint, HasSubstr("globalBatchSize"));
+  EXPECT_TRUE(SampleSource::create(counting_samples({33}, 8),
+                                   {.global_batch_size = 4, .micro_batch_size = 1}));
+  EXPECT_EQ(SampleSource::create(counting_samples({99}, 8),
+                                 {.global_batch_size = 4, .micro_batch_size = 3})
+                .error()
+                .code,
+            ErrorCode::kInvalidArgument);
 }
 
 }  // namespace

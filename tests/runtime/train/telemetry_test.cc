@@ -21,6 +21,7 @@ class TelemetryTest : public testing::Test {
             .gradient_norm = 0.1,
             .learning_rate = 3e-4,
             .step_tokens = 64,
+            .loss_tokens = 60,
             .step_seconds = 0.5,
             .busy_seconds = {0.25, 0.375},
             .stop = false};
@@ -54,6 +55,25 @@ TEST_F(TelemetryTest, LossesKeepAllDigits) {
   EXPECT_EQ(board.progress().loss, with_all_digits(5.0 / 3.0 + 1.0));
 }
 
+TEST_F(TelemetryTest, AnEvaluationHasALineOfItsOwnAndIsShown) {
+  StatusBoard board("tiny", 0, 0);
+  EXPECT_FALSE(board.progress().validation_loss);
+  {
+    Telemetry telemetry({.log_every_steps = 1, .total_steps = 25}, common::Log(), board,
+                        std::move(MetricsFile::open(output_)).value());
+    telemetry.step_done(stats(1));
+    telemetry.evaluation_done({.step = 1, .loss = 7.0 / 3.0, .loss_tokens = 12, .seconds = 0.5});
+    telemetry.step_done(stats(2));
+  }
+  EXPECT_EQ(read_losses(output_).size(), 2u);
+  ASSERT_EQ(read_validation_losses(output_).size(), 1u);
+  EXPECT_EQ(read_validation_losses(output_)[0].step, 1);
+  EXPECT_EQ(read_validation_losses(output_)[0].loss, 7.0 / 3.0);
+  EXPECT_EQ(board.progress().validation_loss, with_all_digits(7.0 / 3.0));
+  const std::string text = board.routes().at("/metrics")().body;
+  EXPECT_NE(text.find("lockstep_validation_loss{rank=\"0\"} 2.33333"), std::string::npos) << text;
+}
+
 TEST_F(TelemetryTest, AFullDiskIsReportedWithPathReasonAndHint) {
   std::filesystem::create_symlink("/dev/full", output_ + "/metrics.jsonl");
   const auto appended = MetricsFile::open(output_)->append({.last = stats(1), .step_seconds = 1});
@@ -84,7 +104,7 @@ TEST_F(TelemetryTest, MetricsLineHasTheDocumentedFields) {
   const std::string line = encode_metrics_line({.last = stats(3), .step_seconds = 0.5});
   EXPECT_EQ(line,
             "{\"step\": 3, \"loss\": 4.666666666666667, \"grad_norm\": 0.10000000000000001, "
-            "\"learning_rate\": 0.00029999999999999997, \"tokens\": 192, "
+            "\"learning_rate\": 0.00029999999999999997, \"tokens\": 192, \"loss_tokens\": 60, "
             "\"tokens_per_second\": 128, \"step_seconds\": 0.5}");
 }
 

@@ -1,0 +1,37 @@
+// One line of JSON lines: a text, or tokens.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/common/result.h"
+
+namespace lockstep::runtime {
+
+// Where a line stands, for errors: "data/a.jsonl:12".
+struct LinePlace {
+  std::string_view file;
+  int64_t line = 0;  // from 1
+};
+
+// The string `column` of the object in `line`. kInvalidArgument naming place and column.
+common::Result<std::string> parse_text_line(std::string_view line, const std::string& column,
+                                            const LinePlace& place);
+
+struct TokenRow {
+  std::vector<int32_t> input_ids;
+  std::vector<int32_t> labels;  // as long as input_ids, -100 made kNoLabel; empty if there are none
+};
+
+// {"input_ids": [..], "labels": [..]?}, the columns of Hugging Face; others are ignored.
+//   num_token_ids: ids and labels are below it.
+// kInvalidArgument naming place and what is wrong.
+common::Result<TokenRow> parse_token_line(std::string_view line, int64_t num_token_ids,
+                                          const LinePlace& place);
+
+// True if `line` is an object with input_ids.
+bool is_token_line(std::string_view line);
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,68 @@
+// Samples by index: which tokens of the data a row of a batch holds.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/common/result.h"
+#include "runtime/data/token_source.h"
+
+namespace lockstep::runtime {
+
+struct SamplesOptions {
+  int64_t sequence_length = 0;  // T
+  bool packing = true;
+};
+
+// One row of a batch, written in place; all are [T].
+struct SampleRow {
+  std::span<int32_t> tokens;
+  std::span<int32_t> labels;     // what each token predicts; kNoLabel where there is no loss
+  std::span<int32_t> positions;  // of tokens in their documents
+};
+
+// With packing, sample i has tokens [i*T, i*T + T) of the stream: inputs of different samples do
+// not overlap, a document may go on in the next sample (where its positions start anew), and a tail
+// that does not fill a sample is left out. Without, sample i is document i, cut after T tokens or
+// filled up with places without loss. Reading is const and may be done from several threads.
+class Samples {
+ public:
+  // Errors: kInvalidArgument if sequence_length is below 1, or with packing the data is shorter
+  // than one sample.
+  static common::Result<Samples> create(std::unique_ptr<TokenSource> source,
+                                        const SamplesOptions& options);
+
+  int64_t num_samples() const { return num_samples_; }
+  int64_t sequence_length() const { return options_.sequence_length; }
+  const TokenSource& source() const { return *source_; }
+
+  // Fills `row` with sample `index`. Returns whether it holds more than one document; if not, the
+  // positions are 0, 1, 2, .... Errors as TokenSource::read().
+  common::Result<bool> read(int64_t index, const SampleRow& row) const;
+  // How many labels read() would write that are not kNoLabel.
+  common::Result<int64_t> count_labels(int64_t index) const;
+
+  // Without packing, what does not fit in samples; looks at every document once. With packing none.
+  struct Truncation {
+    int64_t documents = 0;
+    int64_t tokens = 0;
+  };
+  Truncation truncation() const;
+
+ private:
+  Samples(std::unique_ptr<TokenSource> source, const SamplesOptions& options, int64_t num_samples);
+  bool write_positions(int64_t begin, std::span<int32_t> positions) const;
+  // The tokens of the stream that sample `index` holds.
+  struct Range {
+    int64_t begin = 0, end = 0;
+  };
+  Range range_of(int64_t index) const;
+
+  std::unique_ptr<TokenSource> source_;
+  SamplesOptions options_;
+  int64_t num_samples_ = 0;
+};
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,172 @@
+#include "runtime/data/tokenize.h"
+
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "runtime/common/mapped_file.h"
+#include "runtime/data/json_documents.h"
+#include "runtime/data/token_file_writer.h"
+
+namespace lockstep::runtime {
+namespace {
+
+using common::Error;
+using common::ErrorCode;
+using common::Result;
+using Clock = std::chrono::steady_clock;
+
+bool is_blank(std::string_view line) {
+  return line.find_first_not_of(" \t\r") == std::string_view::npos;
+}
+
+}  // namespace
+
+struct Tokenization::State {
+  Disk& disk;
+  std::string path;
+  TokenizeOptions options;
+  const Tokenizer& tokenizer;
+
+  std::optional<TokenFileWriter> writer;
+  std::optional<bool> rows_have_labels;  // as the first row has them
+  std::size_t file_index = 0;            // in options.files
+  std::optional<common::MappedFile> file;
+  std::size_t offset = 0;  // in `file`
+  int64_t line = 0;        // of `file`, read so far
+  bool is_first_text = true;
+  TokenFileHeader header;
+  TokenizeCounts counts;
+
+  Result<void> open_writer(const TokenFileOptions& to) {
+    ASSIGN_OR_RETURN(TokenFileWriter opened, TokenFileWriter::create(disk, path, to));
+    writer.emplace(std::move(opened));
+    return {};
+  }
+
+  Result<void> add_text(std::string_view text) {
+    if (text.empty()) {
+      ++counts.empty_documents;
+      return {};
+    }
+    if (!writer) {
+      RETURN_IF_ERROR(open_writer({.token_bytes = token_bytes_for(tokenizer.num_token_ids()),
+                                   .separator = tokenizer.separator(),
+                                   .has_labels = false,
+                                   .tokenizer = tokenizer.name()}));
+    }
+    const int32_t separator = tokenizer.separator();
+    if (!is_first_text) RETURN_IF_ERROR(writer->add_tokens(std::span(&separator, 1), {}));
+    is_first_text = false;
+    Result<void> added;
+    tokenizer.encode(text, [&](std::span<const int32_t> tokens) {
+      if (added) added = writer->add_tokens(tokens, {});
+    });
+    RETURN_IF_ERROR(added);
+    return writer->end_document();
+  }
+
+  Result<void> add_row(const TokenRow& row, const LinePlace& place) {
+    if (row.input_ids.empty()) {
+      ++counts.empty_documents;
+      return {};
+    }
+    const bool has_labels = !row.labels.empty();
+    if (!rows_have_labels) {
+      rows_have_labels = has_labels;
+      RETURN_IF_ERROR(open_writer({.token_bytes = token_bytes_for(options.num_token_ids),
+                                   .separator = -1,
+                                   .has_labels = has_labels,
+                                   .tokenizer = ""}));
+    }
+    if (has_labels != *rows_have_labels) {
+      return Error{ErrorCode::kInvalidArgument,
+                   std::string(place.file) + ":" + std::to_string(place.line) + ": has " +
+                       (has_labels ? "labels, but the rows before have none"
+                                   : "no labels, but the rows before have"),
+                   "give all rows labels, or none"};
+    }
+    RETURN_IF_ERROR(writer->add_tokens(row.input_ids, row.labels));
+    return writer->end_document();
+  }
+
+  Result<void> add_line(std::string_view text, const LinePlace& place) {
+    if (is_blank(text)) {
+      ++counts.empty_documents;
+      return {};
+    }
+    if (options.kind == SourceKind::kJsonTokens) {
+      ASSIGN_OR_RETURN(const TokenRow row, parse_token_line(text, options.num_token_ids, place));
+      return add_row(row, place);
+    }
+    ASSIGN_OR_RETURN(const std::string document, parse_text_line(text, options.text_column, place));
+    return add_text(document);
+  }
+
+  // Adds the next document of `file`, whose end lies behind `offset`.
+  Result<void> add_next() {
+    const std::span<const std::byte> bytes = file->bytes().subspan(offset);
+    const std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    if (options.kind == SourceKind::kText) {
+      offset += rest.size();
+      return add_text(rest);
+    }
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    offset += std::min(end + 1, rest.size());
+    ++counts.lines;
+    return add_line(rest.substr(0, end), {.file = options.files[file_index], .line = ++line});
+  }
+
+  // Goes to the next file with bytes in it, if the one at work is done. Returns whether there is
+  // one.
+  Result<bool> find_work() {
+    while (true) {
+      if (file && offset < file->bytes().size()) return true;
+      if (file) ++file_index;
+      if (file_index == options.files.size()) return false;
+      ASSIGN_OR_RETURN(common::MappedFile opened,
+                       common::MappedFile::open(options.files[file_index]));
+      file.emplace(std::move(opened));
+      offset = 0;
+      line = 0;
+    }
+  }
+};
+
+Tokenization::Tokenization(Disk& disk, std::string path, TokenizeOptions options,
+                           const Tokenizer& tokenizer)
+    : state_(std::make_unique<State>(State{.disk = disk,
+                                           .path = std::move(path),
+                                           .options = std::move(options),
+                                           .tokenizer = tokenizer})) {}
+
+Tokenization::~Tokenization() = default;
+
+Result<bool> Tokenization::advance(std::chrono::milliseconds slice) {
+  State& s = *state_;
+  const Clock::time_point stop = Clock::now() + slice;
+  do {
+    ASSIGN_OR_RETURN(const bool has_work, s.find_work());
+    if (!has_work) {
+      if (!s.writer) {
+        return Error{ErrorCode::kInvalidArgument, "empty corpus: there is no document with a token",
+                     ""};
+      }
+      ASSIGN_OR_RETURN(s.header, s.writer->finish());
+      return true;
+    }
+    RETURN_IF_ERROR(s.add_next());
+  } while (Clock::now() < stop);
+  return false;
+}
+
+const TokenFileHeader& Tokenization::header() const {
+  return state_->header;
+}
+
+const TokenizeCounts& Tokenization::counts() const {
+  return state_->counts;
+}
+
+}  // namespace lockstep::runtime

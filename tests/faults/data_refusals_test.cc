@@ -1,0 +1,170 @@
+// Data that cannot be trained on is refused with InvalidData and the place of what is wrong, on the
+// rank that meets it and at the step that needs it.
+#include <cstdlib>
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/tiny_job.h"
+
+namespace lockstep::faults {
+namespace {
+
+using common::ExitCode;
+using nlohmann::json;
+using support::Gang;
+using support::GangOptions;
+using support::read_text;
+using support::TemporaryFolder;
+using support::TinyJob;
+using support::write_text;
+
+class DataRefusalsTest : public testing::Test {
+ protected:
+  // A job on `name` in the test's folder.
+  GangOptions job(const std::string& name, const json& changes = json::object(),
+                  int ranks = 1) const {
+    const TinyJob tiny{.ranks = ranks, .data = folder_.path(name), .steps = 4};
+    GangOptions gang{.runtime = LOCKSTEP_RUNTIME,
+                     .job = to_json(tiny),
+                     .folder = folder_.path("files"),
+                     .output = folder_.path("output"),
+                     .num_ranks = ranks};
+    gang.job["train"].merge_patch(changes);
+    return gang;
+  }
+
+  std::string write(const std::string& name, const std::string& text) const {
+    std::filesystem::create_directories(std::filesystem::path(folder_.path(name)).parent_path());
+    write_text(folder_.path(name), text);
+    return name;
+  }
+  // Lines enough to train on, and `last`.
+  std::string write_lines(const std::string& name, const std::string& last) const {
+    std::string lines;
+    for (int i = 0; i < 200; ++i) {
+      lines += json{{"text", support::tiny_corpus(100)}}.dump() + "\n";
+    }
+    return write(name, lines + last);
+  }
+  // Runs the verb as a user does; returns its exit status.
+  int tokenize(const std::string& arguments) const {
+    const std::string command = std::string(LOCKSTEP_RUNTIME) + " tokenize " + arguments + " >" +
+                                folder_.path("said") + " 2>&1";
+    const int status = std::system(command.c_str());
+    return WEXITSTATUS(status);
+  }
+  std::string said() const { return read_text(folder_.path("said")); }
+
+  static void expect_refusal(const GangOptions& options, ExitCode code, const std::string& text,
+                             int64_t step = 0) {
+    Gang gang(options);
+    EXPECT_EQ(gang.wait().front(), static_cast<int>(code)) << gang.log(0);
+    const auto words = gang.last_words(0);
+    ASSERT_TRUE(words) << gang.log(0);
+    EXPECT_EQ(words->reason, common::reason_of(code));
+    EXPECT_EQ(words->step, step) << words->message;
+    EXPECT_NE(words->message.find(text), std::string::npos) << words->message;
+    EXPECT_FALSE(words->hint.empty()) << words->message;
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(DataRefusalsTest, ALineThatIsWrongIsNamedBeforeTheFirstStep) {
+  const std::string name = write_lines("bad.jsonl", "{\"text\": 3}\n");
+  expect_refusal(job(name), ExitCode::kInvalidData, "bad.jsonl:201: \"text\" is a JSON number");
+  GangOptions two = job(name, json::object(), 2);
+  Gang gang(two);
+  EXPECT_EQ(gang.wait(), (std::vector<int>{static_cast<int>(ExitCode::kInvalidData),
+                                           static_cast<int>(ExitCode::kPeerLost)}));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path("output/tokens"))) << "nothing is left";
+}
+
+TEST_F(DataRefusalsTest, AColumnThatIsNotThere) {
+  const json body = {{"data", {{"columns", {{"text", "body"}}}}}};
+  expect_refusal(job(write_lines("lines.jsonl", ""), body), ExitCode::kInvalidData,
+                 "lines.jsonl:1: has no field \"body\"; its fields: text");
+}
+
+TEST_F(DataRefusalsTest, FilesThatAreNoTokenFiles) {
+  const json tokens = {{"data", {{"format", "tokens"}}}};
+  const std::string foreign = write("train.bin", std::string(4000, '\1'));
+  expect_refusal(job(foreign, tokens), ExitCode::kInvalidData, "train.bin is no token file");
+  expect_refusal(job(write("empty.tokens", "x")), ExitCode::kInvalidData, "is no token file");
+}
+
+TEST_F(DataRefusalsTest, TokensBeyondTheVocabulary) {
+  std::string rows;
+  for (int i = 0; i < 40; ++i) {
+    rows += json{{"input_ids", std::vector<int>(48, i == 39 ? 256 : 1)}}.dump() + "\n";
+  }
+  const std::string name = write("rows.jsonl", rows);
+  expect_refusal(job(name), ExitCode::kInvalidData, "rows.jsonl:40: input_ids[0] is 256");
+  ASSERT_EQ(tokenize(folder_.path(name) + " --output " + folder_.path("rows.tokens")), 0) << said();
+  EXPECT_NE(said().find("40 documents, 1920 tokens of 4 bytes"), std::string::npos) << said();
+  expect_refusal(job("rows.tokens"), ExitCode::kInvalidData, "holds token 256, but");
+}
+
+TEST_F(DataRefusalsTest, ATokenFileThatIsTornOrDamaged) {
+  const std::string lines = write_lines("lines.jsonl", "");
+  const std::string made = folder_.path("made.tokens");
+  ASSERT_EQ(tokenize(folder_.path(lines) + " --output " + made), 0) << said();
+  EXPECT_NE(tokenize(folder_.path(lines) + " --output " + made), 0) << "it exists";
+  const std::string sound = read_text(made);
+  write("torn.tokens", sound.substr(0, sound.size() - 1));
+  expect_refusal(job("torn.tokens"), ExitCode::kInvalidData, "torn.tokens: the file has");
+}
+
+// Rows of 512 tokens of 4 bytes, unshuffled, 12 a step: the third step is the first to read beyond
+// 64 KiB, into a damaged block.
+TEST_F(DataRefusalsTest, ADamagedBlockEndsTheStepThatReadsIt) {
+  std::string rows;
+  for (int i = 0; i < 80; ++i) {
+    rows += json{{"input_ids", std::vector<int>(512, i)}}.dump() + "\n";
+  }
+  const std::string made = folder_.path("long.tokens");
+  ASSERT_EQ(tokenize(folder_.path(write("rows.jsonl", rows)) + " --output " + made), 0) << said();
+  std::string damaged = read_text(made);
+  damaged[4096 + 4 * 17000] ^= 1;
+  write("long.tokens", damaged);
+  for (const int64_t threads : {0, 2}) {
+    const json changes = {
+        {"data", {{"shuffle", false}, {"sequenceLength", 512}, {"loaderThreads", threads}}},
+        {"model", {{"config", {{"max_position_embeddings", 512}}}}}};
+    std::filesystem::remove_all(folder_.path("output"));
+    expect_refusal(job("long.tokens", changes), ExitCode::kInvalidData,
+                   "checksum of bytes 69632 to 135168 differs", 2);
+  }
+}
+
+TEST_F(DataRefusalsTest, AStepWithoutAnyLabel) {
+  std::string rows;
+  for (int i = 0; i < 40; ++i) {
+    const std::vector<int> ids(48, 1);
+    rows += json{{"input_ids", ids}, {"labels", std::vector<int>(48, -100)}}.dump() + "\n";
+  }
+  expect_refusal(job(write("rows.jsonl", rows)), ExitCode::kInvalidData,
+                 "no token of the global batch of step 1 has a label");
+}
+
+TEST_F(DataRefusalsTest, LessThanAStepOfEpochs) {
+  const json changes = {{"epochs", 0.01}, {"steps", nullptr}};
+  expect_refusal(job(write_lines("lines.jsonl", ""), changes), ExitCode::kInvalidConfig,
+                 "less than one global batch of 12 samples");
+}
+
+TEST_F(DataRefusalsTest, ValidationDataThatIsMissing) {
+  const json changes = {{"data", {{"validation", folder_.path("nothing.txt")}}}};
+  expect_refusal(job(write_lines("lines.jsonl", ""), changes), ExitCode::kInputNotFound,
+                 "nothing.txt");
+}
+
+TEST_F(DataRefusalsTest, DataOfSeveralKinds) {
+  write_lines("mixed/a.jsonl", "");
+  write("mixed/b.txt", "text");
+  expect_refusal(job("mixed"), ExitCode::kInvalidData, "b.txt lies among *.jsonl");
+}
+
+}  // namespace
+}  // namespace lockstep::faults

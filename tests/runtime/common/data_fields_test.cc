@@ -1,0 +1,78 @@
+// Data, evaluation and the length of a run, as `spec.train` says them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/common/schema.h"
+#include "runtime/common/train_config.h"
+#include "runtime/common/train_fields.h"
+
+namespace lockstep::common {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+json minimal() {
+  return json::parse(R"({
+    "model": {"config": {"vocab_size": 256, "hidden_size": 64, "intermediate_size": 128,
+                         "num_hidden_layers": 2, "num_attention_heads": 4}},
+    "data": {"train": "books/*.txt", "sequenceLength": 128},
+    "batch": {"globalBatchSize": 8},
+    "steps": 100})");
+}
+
+TEST(DataFieldsTest, DataAndEvaluationAreDecoded) {
+  const DataConfig defaults = decode_train(minimal()).data;
+  EXPECT_EQ(defaults.format, DataConfig::Format::kAuto);
+  EXPECT_EQ(defaults.text_column, "text");
+  EXPECT_EQ(defaults.validation, "");
+  EXPECT_TRUE(defaults.packing);
+  EXPECT_EQ(defaults.loader_threads, 2);
+  EXPECT_EQ(defaults.prefetch_batches, 2);
+
+  json train = minimal();
+  train["data"]["format"] = "tokens";
+  train["data"]["validation"] = "/data/held-out.tokens";
+  train["data"]["columns"]["text"] = "body";
+  train["data"]["packing"] = false;
+  train["data"]["loaderThreads"] = 0;
+  train["data"]["prefetchBatches"] = 7;
+  train["evaluation"] = {{"everySteps", 20}, {"earlyStoppingPatience", 3}};
+  const TrainConfig config = decode_train(train);
+  EXPECT_EQ(config.data.format, DataConfig::Format::kTokens);
+  EXPECT_EQ(config.data.validation, "/data/held-out.tokens");
+  EXPECT_EQ(config.data.text_column, "body");
+  EXPECT_FALSE(config.data.packing);
+  EXPECT_EQ(config.data.loader_threads, 0);
+  EXPECT_EQ(config.data.prefetch_batches, 7);
+  EXPECT_EQ(config.evaluation.every_steps, 20);
+  EXPECT_EQ(config.evaluation.early_stopping_patience, 3);
+}
+
+// What follows from the steps waits for them: warm-up here is 3 % of 200.
+TEST(DataFieldsTest, EpochsBecomeStepsOnceTheDataIsKnown) {
+  json train = minimal();
+  train.erase("steps");
+  train["epochs"] = 1.5;
+  EXPECT_THAT(check_train(train, 1, "t"), testing::IsEmpty());
+  const json resolved = resolve_train(check_and_default(train_fields(), train, "").value, 1).train;
+  const TrainConfig open = decode_train(resolved);
+  EXPECT_EQ(open.steps, 0);
+  EXPECT_EQ(open.epochs, 1.5);
+  const auto known = with_steps(resolved.dump(), 200);
+  ASSERT_TRUE(known);
+  EXPECT_EQ(known->steps, 200);
+  EXPECT_EQ(known->schedule.warmup_steps, 6);
+  EXPECT_EQ(known->schedule.decay_steps, 194);
+  EXPECT_EQ(with_steps(minimal().dump(), 200)->schedule.warmup_steps, 6);
+
+  train["schedule"]["warmupSteps"] = 300;
+  EXPECT_THAT(check_train(train, 1, "t"), testing::IsEmpty());
+  const auto too_few = with_steps(train.dump(), 200);
+  ASSERT_FALSE(too_few);
+  EXPECT_THAT(too_few.error().message, HasSubstr("with 200 steps"));
+  EXPECT_THAT(too_few.error().message, HasSubstr("must be at most steps 200, found 300"));
+}
+
+}  // namespace
+}  // namespace lockstep::common

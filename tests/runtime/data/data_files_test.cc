@@ -1,0 +1,83 @@
+#include "runtime/data/data_files.h"
+
+#include <chrono>
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/data/byte_tokenizer.h"
+#include "tests/runtime/data/temp_folder.h"
+
+namespace lockstep::runtime {
+namespace {
+
+using common::ErrorCode;
+using Format = common::DataConfig::Format;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+class DataFilesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write_text(folder_ / "text/a.txt", "a");
+    write_text(folder_ / "text/b", "b");
+    write_text(folder_ / "lines/a.jsonl", "\n{\"text\": \"a\"}\n");
+    write_text(folder_ / "lines/b.ndjson", "{\"text\": \"b\"}\n");
+    write_text(folder_ / "rows/a.jsonl", "{\"input_ids\": [1]}\n");
+    write_text(folder_ / "maps/a.tokens", std::string("LOCKTOK\n\0", 9));
+  }
+  TempFolder folder_;
+};
+
+TEST_F(DataFilesTest, AutoGoesByTheNames) {
+  EXPECT_EQ(find_data(folder_ / "text", Format::kAuto)->kind, SourceKind::kText);
+  EXPECT_EQ(find_data(folder_ / "lines", Format::kAuto)->kind, SourceKind::kJsonText);
+  EXPECT_EQ(find_data(folder_ / "rows", Format::kAuto)->kind, SourceKind::kJsonTokens);
+  EXPECT_EQ(find_data(folder_ / "maps", Format::kAuto)->kind, SourceKind::kTokenFiles);
+}
+
+TEST_F(DataFilesTest, AFormatThatIsGivenHolds) {
+  EXPECT_EQ(find_data(folder_ / "lines", Format::kText)->kind, SourceKind::kText);
+  EXPECT_EQ(find_data(folder_ / "text", Format::kJsonl)->kind, SourceKind::kJsonText);
+  EXPECT_EQ(find_data(folder_ / "rows", Format::kTokens)->kind, SourceKind::kJsonTokens);
+  EXPECT_EQ(find_data(folder_ / "maps", Format::kTokens)->kind, SourceKind::kTokenFiles);
+}
+
+TEST_F(DataFilesTest, KindsThatMixAreRefusedByName) {
+  for (const std::string pattern : {"{text,lines}", "{lines,maps}", "{maps,text}"}) {
+    const auto found = find_data(folder_ / pattern, Format::kAuto);
+    ASSERT_FALSE(found) << pattern;
+    EXPECT_EQ(found.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(found.error().message, HasSubstr("lies among")) << pattern;
+    EXPECT_THAT(found.error().hint, HasSubstr("train.data.format"));
+  }
+}
+
+TEST_F(DataFilesTest, BinaryFilesAreSkippedUnlessTheyAreTheData) {
+  write_text(folder_ / "text/image", std::string("\0", 1));
+  EXPECT_EQ(find_data(folder_ / "text", Format::kAuto)->paths.num_binary_skipped, 1);
+  write_text(folder_ / "foreign.bin", std::string("\1\0\2\0", 4));
+  const auto foreign = find_data(folder_ / "foreign.bin", Format::kTokens);
+  ASSERT_TRUE(foreign) << "opening it refuses it by name";
+  EXPECT_THAT(foreign->paths.files, SizeIs(1));
+}
+
+TEST_F(DataFilesTest, ATokenFilesNameFollowsFilesOptionsAndTokenizer) {
+  const ByteTokenizer tokenizer;
+  const TokenizeOptions options{.files = {folder_ / "lines/a.jsonl"},
+                                .kind = SourceKind::kJsonText};
+  const std::string name = token_file_name(options, tokenizer).value();
+  EXPECT_EQ(token_file_name(options, tokenizer).value(), name);
+  EXPECT_TRUE(name.ends_with(".tokens"));
+  TokenizeOptions column = options;
+  column.text_column = "body";
+  EXPECT_NE(token_file_name(column, tokenizer).value(), name);
+  // A change that keeps size and edges is seen by its time.
+  const auto written = std::filesystem::last_write_time(options.files.front());
+  std::filesystem::last_write_time(options.files.front(), written + std::chrono::seconds(1));
+  EXPECT_NE(token_file_name(options, tokenizer).value(), name);
+}
+
+}  // namespace
+}  // namespace lockstep::runtime

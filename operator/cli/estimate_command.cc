@@ -79,10 +79,8 @@ EstimateReport estimate_job(const std::string& name, const common::TrainConfig& 
                         .limit_bytes = limit_bytes,
                         .reason = "",
                         .strategies = {}};
-  const common::StrategyChoice choice = common::choose_strategy(
-      train.parallelism.strategy, {.num_parameters = report.num_parameters,
-                                   .ranks = ranks,
-                                   .available_memory_bytes = limit_bytes.value_or(0)});
+  const common::StrategyChoice choice =
+      common::choose_strategy(train, ranks, limit_bytes.value_or(0));
   report.reason = choice.reason;
   for (const Strategy strategy :
        {Strategy::kDdp, Strategy::kZero1, Strategy::kZero2, Strategy::kZero3}) {

@@ -1,38 +1,132 @@
 #include "runtime/common/choose_strategy.h"
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cstdio>
+
+#include "runtime/common/estimate_memory.h"
 
 namespace lockstep::common {
 namespace {
 
-std::string mebibytes(int64_t bytes) {
+constexpr int64_t kFloatBytes = 4;
+constexpr int64_t kMostRanks = 4096;
+constexpr std::array kStrategies = {Strategy::kDdp, Strategy::kZero1, Strategy::kZero2,
+                                    Strategy::kZero3};
+
+std::string bytes_text(int64_t bytes) {
+  const double mebibytes = static_cast<double>(bytes) / (1024.0 * 1024.0);
   char text[64];
-  std::snprintf(text, sizeof(text), "%.1f MiB", static_cast<double>(bytes) / (1024.0 * 1024.0));
+  if (mebibytes < 1024) {
+    std::snprintf(text, sizeof(text), "%.1f MiB", mebibytes);
+  } else {
+    std::snprintf(text, sizeof(text), "%.1f GiB", mebibytes / 1024);
+  }
   return text;
+}
+
+// What a rank may plan with.
+int64_t budget_of(int64_t available_bytes) {
+  return available_bytes / 10 * 9;
+}
+
+struct Cost {
+  Strategy strategy = Strategy::kDdp;
+  int64_t memory_bytes = 0;
+  int64_t traffic_bytes = 0;
+
+  bool operator<(const Cost& other) const {
+    if (traffic_bytes != other.traffic_bytes) return traffic_bytes < other.traffic_bytes;
+    return memory_bytes < other.memory_bytes;
+  }
+};
+
+Cost cost_of(Strategy strategy, const TrainConfig& train, int64_t ranks) {
+  return {strategy, estimate_memory(train, strategy, ranks).total(),
+          strategy_traffic_bytes(strategy, train, ranks)};
+}
+
+std::string describe(const Cost& cost) {
+  return std::string(to_string(cost.strategy))
+      .append(" ")
+      .append(bytes_text(cost.memory_bytes))
+      .append(", sends ")
+      .append(bytes_text(cost.traffic_bytes))
+      .append(" a step");
+}
+
+StrategyChoice nothing_fits(const TrainConfig& train, int64_t ranks, int64_t available_bytes) {
+  const Cost least = cost_of(Strategy::kZero3, train, ranks);
+  std::string reason = "zero3: no strategy leaves a tenth of a rank's ";
+  reason.append(bytes_text(available_bytes)).append(" free; ").append(describe(least));
+  const bool fits = least.memory_bytes <= available_bytes;
+  const int64_t micro_batches = train.batch.num_micro_batches();
+  for (int64_t more = ranks + 1; more <= std::min(micro_batches, kMostRanks); ++more) {
+    if (micro_batches % more != 0) continue;
+    if (cost_of(Strategy::kZero3, train, more).memory_bytes > budget_of(available_bytes)) continue;
+    reason.append("; ").append(std::to_string(more)).append(" ranks would");
+    return {Strategy::kZero3, reason, fits};
+  }
+  reason.append(
+      "; more ranks would not either: a smaller microBatchSize, activationCheckpointing, or tensor "
+      "or pipeline parallelism (not in this version) would");
+  return {Strategy::kZero3, reason, fits};
 }
 
 }  // namespace
 
-StrategyChoice choose_strategy(Strategy wanted, const StrategyFacts& facts) {
-  if (wanted != Strategy::kAuto) {
-    return {wanted, std::string(to_string(wanted)) + ": as the job asks"};
+int64_t strategy_traffic_bytes(Strategy strategy, const TrainConfig& train, int64_t ranks) {
+  const ParallelismConfig& config = train.parallelism;
+  const bool is_fast = config.reduction == Reduction::kFast;
+  const bool sharded = strategy == Strategy::kZero2 || strategy == Strategy::kZero3;
+  const bool at_once = sharded && (is_fast || std::has_single_bit(static_cast<uint64_t>(ranks)));
+  const bool is_grouped = strategy == Strategy::kZero3 && config.shard_ranks > 0;
+  const int64_t group = is_grouped ? config.shard_ranks : ranks;
+
+  const int64_t micro_batches = std::max<int64_t>(1, train.batch.num_micro_batches() / ranks);
+  const int64_t weights = kFloatBytes * num_parameters(train.model);
+  const int64_t gradients = num_parameters(train.model) * elem_bytes(config.reduce_dtype);
+  const int64_t reductions = at_once ? micro_batches : 1;
+  int64_t bytes = reductions * (gradients - gradients / ranks);
+  if (strategy == Strategy::kDdp) bytes += gradients - gradients / ranks;
+  if (strategy == Strategy::kZero1 || strategy == Strategy::kZero2) {
+    bytes += weights - weights / ranks;
   }
-  const int64_t state_bytes = facts.num_parameters * kModelStateBytesPerParameter;
-  const std::string state = mebibytes(state_bytes) + " of model state (" +
-                            std::to_string(kModelStateBytesPerParameter) + " bytes x " +
-                            std::to_string(facts.num_parameters) + " parameters)";
-  if (facts.ranks == 1) {
-    return {Strategy::kDdp, "ddp: one rank has nobody to share " + state + " with"};
+  if (strategy == Strategy::kZero3) bytes += 2 * micro_batches * (weights - weights / group);
+  if (is_grouped) bytes += gradients / group - gradients / ranks;  // sums, to the replicas
+  return bytes;
+}
+
+StrategyChoice choose_strategy(const TrainConfig& train, int64_t ranks, int64_t available_bytes) {
+  const ParallelismConfig& config = train.parallelism;
+  if (config.strategy != Strategy::kAuto) {
+    return {config.strategy, std::string(to_string(config.strategy)) + ": as the job asks"};
   }
-  if (facts.available_memory_bytes == 0) {
-    return {Strategy::kDdp, "ddp: the memory of a rank is unknown; " + state + " per rank"};
+  if (config.shard_ranks > 0) return {Strategy::kZero3, "zero3: as shardRanks asks"};
+  if (ranks == 1) {
+    const Cost cost = cost_of(Strategy::kDdp, train, ranks);
+    return {Strategy::kDdp,
+            "ddp: one rank has nobody to share its " + bytes_text(cost.memory_bytes) + " with",
+            available_bytes == 0 || cost.memory_bytes <= available_bytes};
   }
-  const int64_t budget = facts.available_memory_bytes / 2;
-  const std::string half = "half of a rank's memory (" + mebibytes(budget) + ")";
-  if (state_bytes <= budget) return {Strategy::kDdp, "ddp: " + state + " fits in " + half};
-  return {Strategy::kZero3, "zero3: " + state + " does not fit in " + half + "; shared by " +
-                                std::to_string(facts.ranks) + " ranks it is " +
-                                mebibytes(state_bytes / facts.ranks) + " each"};
+  std::optional<Cost> best;
+  std::string costs;
+  for (const Strategy strategy : kStrategies) {
+    const Cost cost = cost_of(strategy, train, ranks);
+    costs.append(costs.empty() ? "" : "; ").append(describe(cost));
+    if (available_bytes > 0 && cost.memory_bytes > budget_of(available_bytes)) continue;
+    if (!best || cost < *best) best = cost;
+  }
+  if (!best) return nothing_fits(train, ranks, available_bytes);
+  std::string reason(to_string(best->strategy));
+  reason.append(": least traffic, then least memory, of what ")
+      .append(available_bytes > 0
+                  ? "leaves a tenth of a rank's " + bytes_text(available_bytes) + " free"
+                  : "there is, as a rank's memory is unknown")
+      .append(": ")
+      .append(costs);
+  return {best->strategy, reason};
 }
 
 std::string_view to_string(Strategy strategy) {

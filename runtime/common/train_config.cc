@@ -5,6 +5,7 @@
 
 #include "runtime/common/choose_strategy.h"
 #include "runtime/common/document.h"
+#include "runtime/common/quantity.h"
 #include "runtime/common/suggest.h"
 #include "runtime/common/train_fields.h"
 
@@ -85,6 +86,18 @@ ActivationCheckpointing decode_activation_checkpointing(const json& name) {
                                : ActivationCheckpointing::kNone;
 }
 
+ParallelismConfig decode_parallelism(const json& parallelism) {
+  const json& bucket = parallelism.at("bucketBytes");
+  return {.strategy = *strategy_named(parallelism.at("strategy").get<std::string>()),
+          .shard_ranks = parallelism.at("shardRanks").get<int64_t>(),
+          .reduction =
+              parallelism.at("reduction") == "fast" ? Reduction::kFast : Reduction::kReproducible,
+          .reduce_dtype = parallelism.at("reduceDtype") == "bf16" ? DType::kBf16 : DType::kFp32,
+          .bucket_bytes =
+              *quantity_bytes(bucket.is_string() ? bucket.get<std::string>() : bucket.dump()),
+          .prefetch_units = parallelism.at("prefetchUnits").get<int64_t>()};
+}
+
 CommunicationConfig decode_communication(const json& communication) {
   using Backend = CommunicationConfig::Backend;
   const json& backend = communication.at("backend");
@@ -157,8 +170,7 @@ TrainConfig decode_train(const json& train) {
                 .micro_batch_size = batch.at("microBatchSize").get<int64_t>()},
       .steps = steps,
       .epochs = full.value("epochs", 0.0),
-      .parallelism = {.strategy = *strategy_named(
-                          full.at("parallelism").at("strategy").get<std::string>())},
+      .parallelism = decode_parallelism(full.at("parallelism")),
       .activation_checkpointing =
           decode_activation_checkpointing(full.at("activationCheckpointing")),
       .optimizer = decode_optimizer(full.at("optimizer")),

@@ -1,5 +1,6 @@
 #include "runtime/comm/async_collective.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -19,7 +20,7 @@ namespace {
 // How an operation ended. Kept as a value and thrown afresh by every waiter: one exception object
 // is never shared between threads.
 struct Failure {
-  enum class Kind { kPeerLost, kTimeout, kOther };
+  enum class Kind { kPeerLost, kTimeout, kUnavailable, kOther };
   Kind kind = Kind::kOther;
   std::string message;
 };
@@ -30,6 +31,8 @@ struct Failure {
       throw PeerLostError(failure.message);
     case Failure::Kind::kTimeout:
       throw CollectiveTimeoutError(failure.message);
+    case Failure::Kind::kUnavailable:
+      throw BackendUnavailableError(failure.message);
     case Failure::Kind::kOther:
       break;
   }
@@ -73,8 +76,10 @@ class QueuedPending final : public Pending {
 
 class AsyncCollective final : public Collective {
  public:
-  explicit AsyncCollective(std::unique_ptr<Transport> transport)
+  // `step` is that of this collective and of the groups split from it.
+  AsyncCollective(std::unique_ptr<Transport> transport, std::shared_ptr<int64_t> step)
       : transport_(std::move(transport)),
+        step_(std::move(step)),
         worker_([this](const std::stop_token& stop) { run(stop); }) {}
 
   int rank() const override { return transport_->rank(); }
@@ -88,7 +93,7 @@ class AsyncCollective final : public Collective {
                              " bytes per rank into " + std::to_string(full.size()));
     }
     if (full.empty()) return nothing_to_do();
-    const Standing own = make_standing(++num_issued_, step_, Verb::kAllGather, shard.size(), what);
+    const Standing own = make_standing(++num_issued_, *step_, Verb::kAllGather, shard.size(), what);
     return enqueue([this, shard, full, own] { transport_->all_gather(shard, full, own); });
   }
 
@@ -100,11 +105,19 @@ class AsyncCollective final : public Collective {
     }
     if (send.empty()) return nothing_to_do();
     const Standing own =
-        make_standing(++num_issued_, step_, Verb::kAllToAll, send.size() / num_ranks(), what);
+        make_standing(++num_issued_, *step_, Verb::kAllToAll, send.size() / num_ranks(), what);
     return enqueue([this, send, recv, own] { transport_->all_to_all(send, recv, own); });
   }
 
-  void begin_step(int64_t step) override { step_ = step; }
+  void begin_step(int64_t step) override { *step_ = step; }
+
+  std::unique_ptr<Collective> split(std::span<const int> members) override {
+    const Standing own = make_standing(++num_issued_, *step_, Verb::kAllGather, kGroupTextBytes,
+                                       "forming groups of ranks");
+    std::unique_ptr<Transport> group;
+    enqueue([&] { group = transport_->split(members, own); })->wait();
+    return std::make_unique<AsyncCollective>(std::move(group), step_);
+  }
 
  private:
   struct Operation {
@@ -154,14 +167,16 @@ class AsyncCollective final : public Collective {
       return Failure{Failure::Kind::kPeerLost, error.what()};
     } catch (const CollectiveTimeoutError& error) {
       return Failure{Failure::Kind::kTimeout, error.what()};
+    } catch (const BackendUnavailableError& error) {
+      return Failure{Failure::Kind::kUnavailable, error.what()};
     } catch (const std::exception& error) {
       return Failure{Failure::Kind::kOther, error.what()};
     }
   }
 
   std::unique_ptr<Transport> transport_;
-  uint64_t num_issued_ = 0;  // of the issuing thread
-  int64_t step_ = 0;         // of the issuing thread
+  std::shared_ptr<int64_t> step_;  // of the issuing thread
+  uint64_t num_issued_ = 0;        // of the issuing thread
   std::mutex mutex_;
   std::condition_variable_any issued_;
   std::deque<Operation> queue_;  // guarded by mutex_
@@ -171,7 +186,21 @@ class AsyncCollective final : public Collective {
 }  // namespace
 
 std::unique_ptr<Collective> make_async_collective(std::unique_ptr<Transport> transport) {
-  return std::make_unique<AsyncCollective>(std::move(transport));
+  return std::make_unique<AsyncCollective>(std::move(transport), std::make_shared<int64_t>(0));
+}
+
+std::vector<std::string> gather_group_texts(Transport& transport, const std::string& text,
+                                            const Standing& own) {
+  std::vector<char> mine(kGroupTextBytes);
+  std::vector<char> all(kGroupTextBytes * static_cast<size_t>(transport.world_size()));
+  std::copy_n(text.data(), std::min(text.size(), kGroupTextBytes - 1), mine.data());
+  transport.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)), own);
+  std::vector<std::string> texts;
+  texts.reserve(static_cast<size_t>(transport.world_size()));
+  for (size_t begin = 0; begin < all.size(); begin += kGroupTextBytes) {
+    texts.emplace_back(all.data() + begin);
+  }
+  return texts;
 }
 
 }  // namespace lockstep::runtime

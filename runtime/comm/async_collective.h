@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/comm/collective.h"
 #include "runtime/comm/standing.h"
@@ -26,7 +28,15 @@ class Transport {
                           const Standing& own) = 0;
   virtual void all_to_all(std::span<const std::byte> send, std::span<std::byte> recv,
                           const Standing& own) = 0;
+  // As Collective::split(). Operations of the split itself stand as `own` tells: all-gathers of
+  // kGroupTextBytes.
+  virtual std::unique_ptr<Transport> split(std::span<const int> members, const Standing& own) = 0;
 };
+
+inline constexpr size_t kGroupTextBytes = 128;
+// Gathers a text from every rank, cut to kGroupTextBytes - 1. Blocks, as all_gather().
+std::vector<std::string> gather_group_texts(Transport& transport, const std::string& text,
+                                            const Standing& own);
 
 // After the first failure every later operation fails the same way. Destroying the Collective
 // finishes what was issued. Throws std::logic_error at issue if buffer sizes do not fit together.

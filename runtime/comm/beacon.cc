@@ -64,7 +64,7 @@ struct Beacon::Datagram {
 };
 
 Beacon::Beacon(const BeaconOptions& options)
-    : rank_(options.rank), world_size_(options.world_size) {
+    : rank_(options.rank), world_size_(options.world_size), names_(options.names) {
   const AddressList local = numeric_endpoint(options.local_address, "0");
   socket_ = socket(local->ai_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (socket_ < 0) throw_errno("cannot open a datagram socket");

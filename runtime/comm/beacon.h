@@ -23,6 +23,7 @@ struct BeaconOptions {
   int rank = 0;
   int world_size = 1;
   std::string local_address;  // numeric; peers send to it
+  std::vector<int> names{};   // of a group's ranks; empty in the world
 };
 
 class Beacon final : public StandingBoard {
@@ -48,6 +49,9 @@ class Beacon final : public StandingBoard {
 
   int rank() const override { return rank_; }
   int world_size() const override { return world_size_; }
+  int name(int rank) const override {
+    return names_.empty() ? rank : names_[static_cast<size_t>(rank)];
+  }
   void post(const Standing& standing) override;
   std::optional<Standing> read(int rank) const override;
   Presence presence(int rank) const override;
@@ -72,6 +76,7 @@ class Beacon final : public StandingBoard {
 
   const int rank_;
   const int world_size_;
+  const std::vector<int> names_;
   int socket_ = -1;
   std::string endpoint_;
   uint64_t token_ = 0;

@@ -23,6 +23,11 @@ class CollectiveTimeoutError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// The backend that was asked for cannot serve these ranks.
+class BackendUnavailableError : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 // A collective under way. wait() blocks until the buffers are final; throws PeerLostError or
 // CollectiveTimeoutError, after which the Collective is unusable. Must be waited for or destroyed
 // before its buffers die; the destructor waits and swallows errors.
@@ -51,6 +56,12 @@ class Collective {
                                 std::string_view what) = 0;
   // Names the step of training in the errors of operations that are issued from now on.
   virtual void begin_step(int64_t step) = 0;
+
+  // A Collective of `members` only, ranks of this one, numbered in that order; this rank is one of
+  // them. Every rank must call it, and the members that they name must partition the ranks. The
+  // result has a queue of its own and needs this object no longer. Blocks.
+  // Throws as Pending::wait(), or BackendUnavailableError if there is no room for another group.
+  virtual std::unique_ptr<Collective> split(std::span<const int> members) = 0;
 };
 
 }  // namespace lockstep::runtime

@@ -5,6 +5,7 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -14,6 +15,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "runtime/comm/async_collective.h"
@@ -62,6 +64,8 @@ class GlooTransport final : public Transport {
       : rank_(options.rank),
         world_size_(options.world_size),
         timeout_(options.timeout),
+        local_address_(options.local_address),
+        store_(store),
         beacon_(std::move(beacon)) {
     const auto group_options = c10d::ProcessGroupGloo::Options::create(timeout_ + kMargin);
     group_options->devices.push_back(
@@ -94,8 +98,44 @@ class GlooTransport final : public Transport {
     });
   }
 
+  std::unique_ptr<Transport> split(std::span<const int> members, const Standing& own) override {
+    const auto place = std::find(members.begin(), members.end(), rank_);
+    const GlooOptions options = {.rank = static_cast<int>(place - members.begin()),
+                                 .world_size = static_cast<int>(members.size()),
+                                 .local_address = local_address_,
+                                 .timeout = timeout_};
+    const std::string prefix =
+        "split-" + std::to_string(num_splits_++) + "/" + std::to_string(members.front());
+    std::unique_ptr<Beacon> beacon = start_group_beacon(members, options, own);
+    try {
+      return std::make_unique<GlooTransport>(c10::make_intrusive<c10d::PrefixStore>(prefix, store_),
+                                             options, std::move(beacon));
+    } catch (const std::exception& error) {
+      give_up_after(error, own);
+    }
+  }
+
  private:
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+  // Ranks tell their beacons' endpoints over this transport, and the first member a token.
+  std::unique_ptr<Beacon> start_group_beacon(std::span<const int> members,
+                                             const GlooOptions& options, const Standing& own) {
+    std::vector<int> names;
+    for (const int member : members) names.push_back(beacon_->name(member));
+    auto beacon = std::make_unique<Beacon>(BeaconOptions{.rank = options.rank,
+                                                         .world_size = options.world_size,
+                                                         .local_address = local_address_,
+                                                         .names = std::move(names)});
+    std::random_device random;
+    const uint64_t token = uint64_t{random()} << 32 | random();
+    const std::vector<std::string> tokens = gather_group_texts(*this, std::to_string(token), own);
+    const std::vector<std::string> all = gather_group_texts(*this, beacon->endpoint(), own);
+    std::vector<std::string> endpoints;
+    for (const int member : members) endpoints.push_back(all[static_cast<size_t>(member)]);
+    beacon->start(endpoints, std::stoull(tokens[static_cast<size_t>(members.front())]));
+    return beacon;
+  }
 
   template <typename Issue>
   void carry_out(const Standing& own, const Issue& issue) {
@@ -179,6 +219,9 @@ class GlooTransport final : public Transport {
   int rank_;
   int world_size_;
   std::chrono::milliseconds timeout_;
+  std::string local_address_;
+  c10::intrusive_ptr<c10d::Store> store_;
+  int num_splits_ = 0;  // equal on all ranks
   std::unique_ptr<Beacon> beacon_;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
 };

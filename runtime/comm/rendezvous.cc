@@ -10,7 +10,6 @@
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
-#include <unistd.h>
 
 #include "runtime/comm/choose_backend.h"
 #include "runtime/comm/gloo_collective.h"
@@ -126,31 +125,10 @@ class Meeting {
   OpenStore open_;
 };
 
-// The process id tells an operator whose file it is; the nonce makes the name unique.
-std::string fresh_segment_name() {
-  std::random_device random;
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string name = "lockstep-" + std::to_string(getpid()) + "-";
-  for (int i = 0; i < 32; ++i) name += kDigits[random() % 16];
-  return name;
-}
-
-// Removes the segment's name when the meeting is over, however it ends.
-class SegmentName {
- public:
-  explicit SegmentName(std::string name) : name_(std::move(name)) {}
-  ~SegmentName() { unlink_shm_segment(name_); }
-  SegmentName(const SegmentName&) = delete;
-  SegmentName& operator=(const SegmentName&) = delete;
-
- private:
-  std::string name_;
-};
-
 // Rank 0: makes the segment unless Gloo is forced. Returns its name, or "" and the reason.
 std::string offer_segment(const RendezvousOptions& options, std::string& reason) {
   if (options.backend == Backend::kGloo) return "";
-  const std::string name = fresh_segment_name();
+  const std::string name = fresh_shm_segment_name();
   try {
     create_shm_segment(name, {.world_size = options.world_size});
     return name;
@@ -218,7 +196,7 @@ std::unique_ptr<Collective> meet(const RendezvousOptions& options) {
   Meeting meeting(options, Clock::now() + options.timeout);
   const bool is_master = options.rank == 0;
   std::string offer_failure;
-  std::optional<SegmentName> removed_at_end;
+  std::optional<ShmSegmentName> removed_at_end;
   if (is_master) {
     const std::string offer = offer_segment(options, offer_failure);
     if (!offer.empty()) removed_at_end.emplace(offer);

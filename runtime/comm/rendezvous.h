@@ -19,10 +19,6 @@ class PortInUseError : public std::runtime_error {
 class RendezvousTimeoutError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-// The backend that was asked for cannot serve these ranks.
-class BackendUnavailableError : public std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
 
 struct RendezvousOptions {
   int rank = 0;

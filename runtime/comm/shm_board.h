@@ -1,6 +1,9 @@
 // The board of standings in the ranks' shared segment.
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "runtime/comm/shm_segment.h"
 #include "runtime/comm/standing.h"
 
@@ -8,10 +11,16 @@ namespace lockstep::runtime {
 
 class ShmBoard final : public StandingBoard {
  public:
-  explicit ShmBoard(ShmSegment& segment) : segment_(segment) {}  // which must outlive it
+  // `segment` must outlive it.
+  //   names: of a group's ranks; empty in the world.
+  ShmBoard(ShmSegment& segment, std::vector<int> names)
+      : segment_(segment), names_(std::move(names)) {}
 
   int rank() const override { return segment_.rank(); }
   int world_size() const override { return segment_.world_size(); }
+  int name(int rank) const override {
+    return names_.empty() ? rank : names_[static_cast<size_t>(rank)];
+  }
   void post(const Standing& standing) override;
   std::optional<Standing> read(int rank) const override;
   Presence presence(int rank) const override;
@@ -20,6 +29,7 @@ class ShmBoard final : public StandingBoard {
 
  private:
   ShmSegment& segment_;
+  std::vector<int> names_;
 };
 
 }  // namespace lockstep::runtime

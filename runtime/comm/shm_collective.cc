@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -47,8 +49,10 @@ struct Transfer {
 
 class ShmTransport final : public Transport {
  public:
-  ShmTransport(std::unique_ptr<ShmSegment> segment, std::chrono::milliseconds timeout)
-      : segment_(std::move(segment)), board_(*segment_), timeout_(timeout) {
+  //   names: of a group's ranks in the world; empty in the world.
+  ShmTransport(std::unique_ptr<ShmSegment> segment, std::chrono::milliseconds timeout,
+               std::vector<int> names)
+      : segment_(std::move(segment)), board_(*segment_, std::move(names)), timeout_(timeout) {
     const auto ranks = static_cast<unsigned>(segment_->world_size());
     // With more ranks than cores a spinning rank only keeps the awaited one from running.
     num_spins_ = ranks <= std::thread::hardware_concurrency() ? kSpins : 0;
@@ -73,7 +77,46 @@ class ShmTransport final : public Transport {
     run({.own = own, .from = send.data(), .to = recv.data(), .slice_bytes = slice_bytes});
   }
 
+  std::unique_ptr<Transport> split(std::span<const int> members, const Standing& own) override {
+    const std::string offered = members.front() == rank() ? offer_group(members) : "";
+    std::optional<ShmSegmentName> removed_at_end;
+    if (!offered.empty()) removed_at_end.emplace(offered);
+    const std::string name =
+        gather_group_texts(*this, offered, own)[static_cast<size_t>(members.front())];
+    std::unique_ptr<ShmSegment> segment;
+    std::string failure = name.empty() ? "no segment could be made" : "";
+    std::vector<int> names;
+    for (const int member : members) names.push_back(board_.name(member));
+    if (!name.empty()) {
+      const auto place = std::find(members.begin(), members.end(), rank());
+      try {
+        segment = std::make_unique<ShmSegment>(name, static_cast<int>(place - members.begin()),
+                                               static_cast<int>(members.size()));
+      } catch (const std::runtime_error& error) {
+        failure = error.what();
+      }
+    }
+    for (const std::string& told : gather_group_texts(*this, failure, own)) {
+      if (told.empty()) continue;
+      throw BackendUnavailableError("shared memory cannot serve a group of ranks: " + told +
+                                    "; enlarge /dev/shm, or set communication.backend to gloo");
+    }
+    return std::make_unique<ShmTransport>(std::move(segment), timeout_, std::move(names));
+  }
+
  private:
+  // Makes the segment of a group. Returns its name; empty if there is no room.
+  std::string offer_group(std::span<const int> members) const {
+    std::string name = fresh_shm_segment_name();
+    try {
+      create_shm_segment(name, {.world_size = static_cast<int>(members.size()),
+                                .slot_bytes = segment_->slot_bytes()});
+    } catch (const std::system_error&) {
+      return "";
+    }
+    return name;
+  }
+
   void run(Transfer transfer) {
     transfer.deadline = Clock::now() + timeout_;
     transfer.print = fingerprint(transfer.own);
@@ -199,7 +242,8 @@ class ShmTransport final : public Transport {
 
 std::unique_ptr<Collective> make_shm_collective(std::unique_ptr<ShmSegment> segment,
                                                 std::chrono::milliseconds timeout) {
-  return make_async_collective(std::make_unique<ShmTransport>(std::move(segment), timeout));
+  return make_async_collective(
+      std::make_unique<ShmTransport>(std::move(segment), timeout, std::vector<int>{}));
 }
 
 }  // namespace lockstep::runtime

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <new>
+#include <random>
 #include <stdexcept>
 #include <system_error>
 
@@ -82,6 +83,14 @@ std::byte* reserve_and_map(int file, size_t bytes, const std::string& path) {
 }
 
 }  // namespace
+
+std::string fresh_shm_segment_name() {
+  std::random_device random;
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string name = "lockstep-" + std::to_string(getpid()) + "-";
+  for (int i = 0; i < 32; ++i) name += kDigits[random() % 16];
+  return name;
+}
 
 void create_shm_segment(const std::string& name, const ShmLayout& layout) {
   const std::string path = path_of(name);

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "runtime/comm/standing.h"
 
@@ -24,11 +25,26 @@ struct ShmLayout {
   size_t slot_bytes = size_t{1} << 20;  // of one staging slot; every rank has two
 };
 
+// A name that no other segment has. The process id in it tells people whose file it is.
+std::string fresh_shm_segment_name();
+
 // Creates and initialises /dev/shm/`name`. The memory is reserved at once, so that a full /dev/shm
 // is an error here and not a SIGBUS later. Throws std::system_error.
 void create_shm_segment(const std::string& name, const ShmLayout& layout);
 // Removes the name; mappings stay. Missing names are ignored.
 void unlink_shm_segment(const std::string& name) noexcept;
+
+// Removes the name of a segment at the end of a scope.
+class ShmSegmentName {
+ public:
+  explicit ShmSegmentName(std::string name) : name_(std::move(name)) {}
+  ~ShmSegmentName() { unlink_shm_segment(name_); }
+  ShmSegmentName(const ShmSegmentName&) = delete;
+  ShmSegmentName& operator=(const ShmSegmentName&) = delete;
+
+ private:
+  std::string name_;
+};
 
 // One rank's mapping of a segment.
 class ShmSegment {

@@ -27,6 +27,9 @@ class SingleCollective final : public Collective {
     return copy(send, recv, what);
   }
   void begin_step(int64_t /*step*/) override {}
+  std::unique_ptr<Collective> split(std::span<const int> /*members*/) override {
+    return make_single_collective();
+  }
 
  private:
   static PendingPtr copy(std::span<const std::byte> from, std::span<std::byte> to,

@@ -24,10 +24,10 @@ std::string describe(const Standing& standing) {
          std::to_string(standing.step) + ")";
 }
 
-std::string accusation(const Verdict& verdict, int own_rank) {
+std::string accusation(const StandingBoard& board, const Verdict& verdict) {
   if (verdict.culprit < 0) return "a peer went away";
-  const std::string rank = "rank " + std::to_string(verdict.culprit);
-  if (verdict.culprit == own_rank) {
+  const std::string rank = "rank " + std::to_string(board.name(verdict.culprit));
+  if (verdict.culprit == board.rank()) {
     return verdict.blame == Blame::kDiverged ? "this rank is in another collective than its peers"
                                              : "its peers gave up this rank, which came too late";
   }
@@ -105,7 +105,7 @@ std::string describe_ranks(const StandingBoard& board) {
   for (int rank = 0; rank < std::min(board.world_size(), kMaxDescribed); ++rank) {
     const std::optional<Standing> standing = board.read(rank);
     if (rank > 0) text += "; ";
-    text += "rank " + std::to_string(rank) + " ";
+    text += "rank " + std::to_string(board.name(rank)) + " ";
     text +=
         !standing || standing->sequence == 0 ? "before its first operation" : describe(*standing);
   }
@@ -117,14 +117,15 @@ void give_up(StandingBoard& board, const Standing& own, const Verdict& mine,
              std::chrono::milliseconds timeout) {
   if (const std::optional<Verdict> first = board.accuse(mine)) throw_verdict(board, own, *first);
   if (mine.blame != Blame::kLate) throw_verdict(board, own, mine);
-  const std::string who = mine.culprit < 0 ? "a peer" : "rank " + std::to_string(mine.culprit);
+  const std::string who =
+      mine.culprit < 0 ? "a peer" : "rank " + std::to_string(board.name(mine.culprit));
   throw CollectiveTimeoutError(name_of(own) + ": " + who + " did not arrive within " +
                                std::to_string(timeout.count()) + " ms; " + describe_ranks(board));
 }
 
 void throw_verdict(const StandingBoard& board, const Standing& own, const Verdict& verdict) {
   const std::string text =
-      name_of(own) + ": " + accusation(verdict, board.rank()) + "; " + describe_ranks(board);
+      name_of(own) + ": " + accusation(board, verdict) + "; " + describe_ranks(board);
   if (verdict.blame == Blame::kDiverged && verdict.culprit == board.rank()) {
     throw std::logic_error(text);
   }

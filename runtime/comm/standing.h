@@ -58,6 +58,8 @@ class StandingBoard {
   virtual ~StandingBoard() = default;
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
+  // The number of a rank in the world: what people know it by, also in a group of ranks.
+  virtual int name(int rank) const = 0;
   virtual void post(const Standing& standing) = 0;
   // The newest word of a rank; nothing if there was none.
   virtual std::optional<Standing> read(int rank) const = 0;

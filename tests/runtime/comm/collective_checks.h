@@ -120,4 +120,32 @@ inline void check_backend(Collective& collective, size_t chunk_bytes) {
   check_overlap(collective, 6);
 }
 
+// Two groups of every other rank, in reverse order, work beside each other and beside the world.
+// `collective` has at least four ranks.
+inline void check_split(Collective& collective, size_t chunk_bytes) {
+  std::vector<int> members;
+  for (int rank = collective.world_size() - 1; rank >= 0; --rank) {
+    if (rank % 2 == collective.rank() % 2) members.push_back(rank);
+  }
+  const std::unique_ptr<Collective> group = collective.split(members);
+  ASSERT_EQ(group->world_size(), static_cast<int>(members.size()));
+  ASSERT_EQ(members[static_cast<size_t>(group->rank())], collective.rank());
+  EXPECT_EQ(group->backend(), collective.backend());
+  check_backend(*group, chunk_bytes);
+  const std::vector<int> alone = {collective.rank()};
+  EXPECT_EQ(collective.split(alone)->world_size(), 1);
+
+  const auto world_size = static_cast<size_t>(collective.world_size());
+  std::vector<std::byte> own(5000, static_cast<std::byte>(collective.rank()));
+  std::vector<std::byte> of_world(own.size() * world_size);
+  std::vector<std::byte> of_group(own.size() * members.size());
+  const PendingPtr slow = collective.all_gather(own, of_world, "world");
+  group->all_gather(own, of_group, "group")->wait();
+  slow->wait();
+  for (size_t i = 0; i < members.size(); ++i) {
+    EXPECT_EQ(of_group[i * own.size()], static_cast<std::byte>(members[i]));
+  }
+  EXPECT_EQ(of_world.back(), static_cast<std::byte>(world_size - 1));
+}
+
 }  // namespace lockstep::runtime

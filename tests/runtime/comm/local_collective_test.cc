@@ -35,6 +35,36 @@ TEST_P(ShmCollectiveTest, MovesAnySizeThroughASmallSegment) {
 // More ranks than this machine's cores is the usual case for 4 and 7.
 INSTANTIATE_TEST_SUITE_P(Ranks, ShmCollectiveTest, testing::Values(1, 2, 3, 4, 7));
 
+TEST(ShmCollectiveTest, SplitsIntoGroups) {
+  for (const int world_size : {4, 5}) {
+    const auto ranks = make_local_world(world_size, kSmallSlot);
+    run_ranks(world_size,
+              [&](int rank) { check_split(*ranks[static_cast<size_t>(rank)], kSmallSlot); });
+  }
+}
+
+TEST(ShmCollectiveTest, NamesTheRankOfAGroupThatLeft) {
+  auto ranks = make_local_world(4, kSmallSlot);
+  std::vector<std::unique_ptr<Collective>> groups(4);
+  run_ranks(4, [&](int rank) {
+    const auto index = static_cast<size_t>(rank);
+    groups[index] = ranks[index]->split(rank < 2 ? std::vector<int>{0, 1} : std::vector<int>{2, 3});
+  });
+  groups[3].reset();
+  std::vector<std::byte> full(64);
+  try {
+    groups[2]->all_gather(std::span(full).first(32), full, "x")->wait();
+    FAIL() << "rank 3 has left";
+  } catch (const PeerLostError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("rank 3 has left")) << "its number in the world";
+  }
+  run_ranks(2, [&](int rank) {  // the other group goes on
+    std::vector<std::byte> own(32);
+    std::vector<std::byte> all(64);
+    groups[static_cast<size_t>(rank)]->all_gather(own, all, "y")->wait();
+  });
+}
+
 // Forks `world_size` ranks; returns their process ids.
 std::vector<pid_t> fork_ranks(int world_size, const std::function<int(int)>& body) {
   std::vector<pid_t> children;

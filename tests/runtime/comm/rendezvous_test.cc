@@ -61,6 +61,7 @@ TEST_P(RendezvousBackendTest, MeetsAndMovesBytes) {
     EXPECT_EQ(collective->backend(), param.expected);
     EXPECT_EQ(collective->rank(), rank);
     check_backend(*collective, 65536);
+    if (param.world_size >= 4) check_split(*collective, 65536);
   });
 }
 

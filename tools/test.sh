@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Proves the tree: set-up, release build with every test, the torch-free part under ASan+UBSan and TSan, style.
-# usage: test.sh [--full]     --full adds the dev and no-torch presets.
+# usage: test.sh [--full]     --full adds the long tests and the dev and no-torch presets.
 # Prints each stage's time and ends with "N passed, N failed".
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -59,6 +59,7 @@ for sanitizer in asan tsan; do
   stage "build-$sanitizer" build $sanitizer && ctest_stage "test-$sanitizer" build/$sanitizer -L unit -j 2
 done
 if [ $full = 1 ]; then
+  ctest_stage test-full build/release -L full
   stage build-dev build dev -DLOCKSTEP_PYTHON_SITE="$(tools/setup.sh print-site)"
   stage build-no-torch build no-torch
 fi

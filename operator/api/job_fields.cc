@@ -159,6 +159,10 @@ std::vector<CelRule> spec_rules(const std::vector<Field>& children) {
        "self.train.batch.accumulationSteps * self.ranks",
        "globalBatchSize must be microBatchSize * accumulationSteps * ranks",
        ".train.batch.accumulationSteps"},
+      {"!has(self.train) || !has(self.train.parallelism) || "
+       "self.train.parallelism.shardRanks == 0 || "
+       "self.ranks % self.train.parallelism.shardRanks == 0",
+       "parallelism.shardRanks must divide ranks", ".train.parallelism.shardRanks"},
       {"self.ranks == oldSelf.ranks || !has(self.train) || "
        "!has(self.train.batch.accumulationSteps)",
        "ranks cannot change while train.batch.accumulationSteps is given: the batch would change; "

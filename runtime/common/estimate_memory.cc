@@ -1,9 +1,9 @@
 #include "runtime/common/estimate_memory.h"
 
 #include <algorithm>
-#include <bit>
-#include <map>
 #include <numeric>
+
+#include "runtime/common/estimate_reduction.h"
 
 namespace lockstep::common {
 namespace {
@@ -74,94 +74,14 @@ void add_activations(const TrainConfig& train, MemoryEstimate& out) {
   out.logits = kFloatBytes * std::max<int64_t>(0, head_scratch - layer.scratch);
 }
 
-// The subtrees of the tree over leaves [begin, end) that lie whole in [from, to): their sizes, from
-// left to right. See Note [The tree] in parallel/reduction_tree.h.
-void append_roots(int64_t begin, int64_t end, int64_t from, int64_t to,
-                  std::vector<int64_t>& sizes) {
-  if (end <= from || to <= begin) return;
-  if (from <= begin && end <= to) {
-    sizes.push_back(end - begin);
-    return;
-  }
-  const int64_t split =
-      begin + static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(end - begin - 1)));
-  append_roots(begin, split, from, to, sizes);
-  append_roots(split, end, from, to, sizes);
-}
-
-// How many sums of a unit a rank keeps from one micro-batch to the next, at most, and how many
-// roots it sends.
-struct HeldSums {
-  int64_t between = 0;
-  int64_t roots = 1;
-};
-
-HeldSums held_sums(const std::vector<int64_t>& roots) {
-  HeldSums held{.between = 0, .roots = static_cast<int64_t>(roots.size())};
-  for (size_t done = 0; done < roots.size(); ++done) {
-    for (int64_t leaf = 1; leaf <= roots[done]; ++leaf) {
-      const bool is_last = done + 1 == roots.size() && leaf == roots[done];
-      const int64_t sums = leaf == roots[done] ? 1 : std::popcount(static_cast<uint64_t>(leaf));
-      if (!is_last) held.between = std::max(held.between, static_cast<int64_t>(done) + sums);
-    }
-  }
-  return held;
-}
-
-// Of the rank that keeps most, with contiguous micro-batches.
-HeldSums contiguous_sums(int64_t per_rank, int64_t ranks) {
-  HeldSums most;
-  for (int64_t rank = 0; rank < ranks; ++rank) {
-    std::vector<int64_t> roots;
-    append_roots(0, per_rank * ranks, rank * per_rank, (rank + 1) * per_rank, roots);
-    const HeldSums held = held_sums(roots);
-    most = {std::max(most.between, held.between), std::max(most.roots, held.roots)};
-  }
-  return most;
-}
-
-// Units of one size: `padded` elements, `slice` of them a rank's.
-struct SizeClass {
-  int64_t padded = 0;
-  int64_t slice = 0;
-  int64_t count = 0;
-};
-
-std::vector<SizeClass> size_classes(const ModelConfig& model, int64_t ranks) {
-  std::map<int64_t, int64_t> counts;  // by slice
+std::vector<UnitSizes> unit_sizes(const ModelConfig& model, int64_t ranks) {
+  std::vector<UnitSizes> units;
   for (const int64_t elems : unit_parameters(model)) {
     const int64_t chunks = (elems + kSliceChunkElems - 1) / kSliceChunkElems;
-    ++counts[(chunks + ranks - 1) / ranks * kSliceChunkElems];
+    const int64_t slice = (chunks + ranks - 1) / ranks * kSliceChunkElems;
+    units.push_back({.slice = slice, .padded = slice * ranks});
   }
-  std::vector<SizeClass> classes;
-  classes.reserve(counts.size());
-  for (const auto& [slice, count] : counts) classes.push_back({slice * ranks, slice, count});
-  return classes;
-}
-
-// Elements beside the gradients themselves that a step's reduction needs for units of one size: at
-// most two units are in exchange at a time.
-int64_t reduction_elems(const SizeClass& units, bool sharded, int64_t per_rank, int64_t ranks) {
-  const int64_t exchanged = std::min<int64_t>(units.count, 2);
-  const int64_t current = per_rank > 1 ? 1 : 0;
-  if (sharded && std::has_single_bit(static_cast<uint64_t>(ranks))) {
-    // Every micro-step's gradient is exchanged at once: root and values of each, and the gradient
-    // that is being written. Sums over micro-steps are slices.
-    const int64_t in_flight = 2 * exchanged + (units.count > 2 ? 1 : 0);
-    const int64_t between = held_sums({per_rank}).between;
-    const int64_t slices = units.count * std::max<int64_t>(0, between - 1) + current;
-    return in_flight * units.padded + slices * units.slice;
-  }
-  const HeldSums held = contiguous_sums(per_rank, ranks);
-  const bool one_round = held.roots == 1;
-  const int64_t values = one_round ? 0 : exchanged * held.roots;
-  if (sharded) {
-    const int64_t roots_and_values = exchanged * (one_round ? 2 : 1);
-    return (std::max(units.count * held.between, roots_and_values) + 1 + values) * units.padded;
-  }
-  // The gradient's own buffer holds the oldest sum.
-  const int64_t sums = units.count * std::max<int64_t>(0, held.between - 1);
-  return (std::max(sums, one_round ? exchanged : 0) + current + values) * units.padded;
+  return units;
 }
 
 }  // namespace
@@ -186,22 +106,31 @@ MemoryEstimate estimate_memory(const TrainConfig& train, Strategy strategy, int6
   const bool shards_moments = strategy != Strategy::kDdp;
   const bool shards_gradients = strategy == Strategy::kZero2 || strategy == Strategy::kZero3;
   const bool shards_weights = strategy == Strategy::kZero3;
-  const int64_t per_rank = std::max<int64_t>(1, train.batch.num_micro_batches() / ranks);
+  const ParallelismConfig& config = train.parallelism;
+  const bool is_grouped = shards_weights && config.shard_ranks > 0;
+  const int64_t slices_kept = is_grouped ? ranks / config.shard_ranks : 1;
   MemoryEstimate out;
   int64_t largest = 0;
-  for (const SizeClass& units : size_classes(train.model, ranks)) {
-    const int64_t padded = kFloatBytes * units.count * units.padded;
-    const int64_t slice = kFloatBytes * units.count * units.slice;
-    out.weights += shards_weights ? slice : padded;
-    out.gradients += shards_gradients ? slice : padded;
-    out.optimizer += 2 * (shards_moments ? slice : padded);
-    out.partial_sums += kFloatBytes * reduction_elems(units, shards_gradients, per_rank, ranks);
-    if (train.checkpoint.async) out.snapshot += 3 * slice;
-    largest = std::max(largest, units.padded);
+  const std::vector<UnitSizes> units = unit_sizes(train.model, ranks);
+  for (const UnitSizes& unit : units) {
+    const int64_t padded = kFloatBytes * unit.padded;
+    const int64_t kept = kFloatBytes * slices_kept * unit.slice;
+    out.weights += shards_weights ? kept : padded;
+    out.gradients += shards_gradients ? kept : padded;
+    out.optimizer += 2 * (shards_moments ? kept : padded);
+    if (train.checkpoint.async) out.snapshot += 3 * kFloatBytes * unit.slice;
+    largest = std::max(largest, padded);
   }
-  // The unit at work and the next; beside a head that borrows it, the embedding.
-  const int64_t num_gathered = train.model.tie_word_embeddings ? 3 : 2;
-  if (shards_weights) out.gathered = num_gathered * kFloatBytes * largest;
+  out.partial_sums = reduction_bytes(
+      {.units = units,
+       .strategy = strategy,
+       .config = config,
+       .ranks = ranks,
+       .micro_batches_per_rank = std::max<int64_t>(1, train.batch.num_micro_batches() / ranks)});
+  // The unit at work and those ahead; beside a head that borrows it, the embedding.
+  const int64_t num_gathered =
+      1 + config.prefetch_units + (train.model.tie_word_embeddings ? 1 : 0);
+  if (shards_weights) out.gathered = num_gathered * largest;
   add_activations(train, out);
   out.process = kProgramBytes + (ranks > 1 ? ranks * kStagingBytes : 0);
   return out;

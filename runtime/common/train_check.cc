@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "runtime/common/quantity.h"
 #include "runtime/common/suggest.h"
 #include "runtime/common/train_config.h"
 #include "runtime/common/train_fields.h"
@@ -12,6 +13,8 @@ using nlohmann::json;
 constexpr int64_t kMaxFactor = 1 << 20;  // products of three stay within int64
 constexpr int64_t kMaxSteps = 1'000'000'000;
 constexpr int64_t kMaxRanks = 4096;
+constexpr int64_t kMinBucketBytes = 64 << 10;
+constexpr int64_t kMaxBucketBytes = int64_t{4} << 30;
 
 // Reads fields of `train` by path and gathers what is wrong.
 struct Relations {
@@ -212,11 +215,45 @@ void check_warmup_lr(Relations& out) {
   }
 }
 
+void check_parallelism(Relations& out, int64_t ranks) {
+  const auto is = [&out](const char* pointer, const char* value) {
+    const json* field = out.find(pointer);
+    return field != nullptr && *field == value;
+  };
+  const int64_t shard_ranks = out.integer("parallelism/shardRanks").value_or(0);
+  const json* strategy = out.find("parallelism/strategy");
+  if (shard_ranks > 0 && strategy != nullptr && *strategy != "auto" && *strategy != "zero3") {
+    out.report(".parallelism.shardRanks", "needs strategy zero3, found " + strategy->dump());
+  }
+  if (shard_ranks == 1) {
+    out.report(".parallelism.shardRanks", "must be 0 or at least 2, found 1",
+               "for a whole copy on every rank choose strategy ddp");
+  } else if (shard_ranks > 0 && ranks >= 1 && ranks % shard_ranks != 0) {
+    out.report(".parallelism.shardRanks", std::string("must divide the ranks, ")
+                                              .append(text_of(ranks))
+                                              .append(", found ")
+                                              .append(text_of(shard_ranks)));
+  }
+  if (is("parallelism/reduceDtype", "bf16") && is("parallelism/reduction", "reproducible")) {
+    out.report(".parallelism.reduceDtype",
+               "bf16 needs reduction fast: rounded gradients have other bits on every rank count",
+               "set reduction: fast, or leave reduceDtype: fp32");
+  }
+  const json* bucket = out.find("parallelism/bucketBytes");
+  if (bucket == nullptr) return;
+  const std::string text = bucket->is_string() ? bucket->get<std::string>() : bucket->dump();
+  const int64_t bytes = quantity_bytes(text).value_or(0);
+  if (bytes < kMinBucketBytes || bytes > kMaxBucketBytes) {
+    out.report(".parallelism.bucketBytes", "must be from 64Ki to 4Gi, found " + bucket->dump());
+  }
+}
+
 }  // namespace
 
 Problems check_train_relations(const json& train, int64_t ranks, const std::string& prefix) {
   Relations out{.train = train, .prefix = prefix, .problems = {}};
   check_batch(out, ranks);
+  check_parallelism(out, ranks);
   check_heads(out);
   check_lengths(out);
   check_warmup(out);

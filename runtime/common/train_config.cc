@@ -5,6 +5,7 @@
 
 #include "runtime/common/choose_strategy.h"
 #include "runtime/common/document.h"
+#include "runtime/common/quantity.h"
 #include "runtime/common/suggest.h"
 #include "runtime/common/train_fields.h"
 
@@ -65,6 +66,18 @@ ActivationCheckpointing decode_activation_checkpointing(const json& name) {
   return name == "block"       ? ActivationCheckpointing::kBlock
          : name == "selective" ? ActivationCheckpointing::kSelective
                                : ActivationCheckpointing::kNone;
+}
+
+ParallelismConfig decode_parallelism(const json& parallelism) {
+  const json& bucket = parallelism.at("bucketBytes");
+  return {.strategy = *strategy_named(parallelism.at("strategy").get<std::string>()),
+          .shard_ranks = parallelism.at("shardRanks").get<int64_t>(),
+          .reduction =
+              parallelism.at("reduction") == "fast" ? Reduction::kFast : Reduction::kReproducible,
+          .reduce_dtype = parallelism.at("reduceDtype") == "bf16" ? DType::kBf16 : DType::kFp32,
+          .bucket_bytes =
+              *quantity_bytes(bucket.is_string() ? bucket.get<std::string>() : bucket.dump()),
+          .prefetch_units = parallelism.at("prefetchUnits").get<int64_t>()};
 }
 
 CommunicationConfig decode_communication(const json& communication) {
@@ -139,8 +152,7 @@ TrainConfig decode_train(const json& train) {
       .batch = {.global_batch_size = batch.at("globalBatchSize").get<int64_t>(),
                 .micro_batch_size = batch.at("microBatchSize").get<int64_t>()},
       .steps = full.at("steps").get<int64_t>(),
-      .parallelism = {.strategy = *strategy_named(
-                          full.at("parallelism").at("strategy").get<std::string>())},
+      .parallelism = decode_parallelism(full.at("parallelism")),
       .activation_checkpointing =
           decode_activation_checkpointing(full.at("activationCheckpointing")),
       .optimizer = decode_optimizer(full.at("optimizer")),

@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/common/dtype.h"
 #include "runtime/common/problem.h"
 #include "runtime/common/result.h"
 
@@ -50,8 +51,15 @@ enum class Strategy { kAuto, kDdp, kZero1, kZero2, kZero3 };
 // compute again.
 enum class ActivationCheckpointing { kNone, kBlock, kSelective };
 
+enum class Reduction { kReproducible, kFast };
+
 struct ParallelismConfig {
   Strategy strategy = Strategy::kAuto;
+  int64_t shard_ranks = 0;  // of zero3; 0 = all ranks
+  Reduction reduction = Reduction::kReproducible;
+  DType reduce_dtype = DType::kFp32;  // bf16 with kFast only
+  int64_t bucket_bytes = int64_t{25} << 20;
+  int64_t prefetch_units = 1;
 };
 
 struct OptimizerConfig {  // AdamW

@@ -2,48 +2,85 @@
 
 #include <bit>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "runtime/parallel/gradient_reducer.h"
 #include "runtime/parallel/resident_weights.h"
+#include "runtime/parallel/slice_spreader.h"
 #include "runtime/parallel/unit_gatherer.h"
 
 namespace lockstep::runtime {
 namespace {
 
-std::vector<UnitStorage> allocate(const std::vector<UnitSlices>& layouts, const Sharding& sharding,
-                                  int rank) {
+using Layouts = std::vector<UnitSlices>;
+
+// Collectives of the rank's groups; null where one group is the whole world.
+struct Groups {
+  std::unique_ptr<Collective> shards;    // ranks that hold one copy of the model
+  std::unique_ptr<Collective> replicas;  // ranks that keep the same slices
+};
+
+Placement place(const DataParallelOptions& options, const Collective& world) {
+  const int world_size = world.world_size();
+  if (options.shard_ranks < 1 || world_size % options.shard_ranks != 0) {
+    throw std::invalid_argument(std::to_string(options.shard_ranks) +
+                                " ranks per group do not divide " + std::to_string(world_size) +
+                                " ranks");
+  }
+  return {world.rank(), world_size, static_cast<int>(options.shard_ranks)};
+}
+
+Groups form_groups(const Placement& placement, Collective& world) {
+  if (placement.is_plain()) return {};
+  std::vector<int> shards;
+  std::vector<int> replicas;
+  for (int rank = 0; rank < placement.world_size; ++rank) {
+    if (rank / placement.shard_ranks == placement.rank / placement.shard_ranks)
+      shards.push_back(rank);
+    if (rank % placement.shard_ranks == placement.rank % placement.shard_ranks)
+      replicas.push_back(rank);
+  }
+  return {world.split(shards), world.split(replicas)};
+}
+
+std::vector<UnitStorage> allocate(const Layouts& layouts, const Sharding& sharding,
+                                  const Placement& placement) {
   std::vector<UnitStorage> storage;
   storage.reserve(layouts.size());
-  for (const UnitSlices& layout : layouts) storage.emplace_back(layout, sharding, rank);
+  for (const UnitSlices& layout : layouts) storage.emplace_back(layout, sharding, placement);
   return storage;
 }
 
 std::unique_ptr<WeightSource> make_weight_source(const std::vector<UnitStorage>& storage,
-                                                 const Sharding& sharding, Collective& collective) {
+                                                 const DataParallelOptions& options,
+                                                 Collective& collective) {
   std::vector<std::span<std::byte>> weights;
   weights.reserve(storage.size());
   for (const UnitStorage& unit : storage) weights.push_back(unit.weights.values.bytes());
-  if (!sharding.weights) {
-    return std::make_unique<ResidentWeights>(collective, std::move(weights), sharding.moments);
+  if (!options.sharding.weights) {
+    return std::make_unique<ResidentWeights>(collective, std::move(weights),
+                                             options.sharding.moments);
   }
   return std::make_unique<UnitGatherer>(
-      collective, std::vector<std::span<const std::byte>>(weights.begin(), weights.end()));
+      collective, std::vector<std::span<const std::byte>>(weights.begin(), weights.end()),
+      options.prefetch_units);
 }
 
-Assignment assignment_for(const Sharding& sharding, int world_size) {
-  const bool at_once = sharding.gradients && std::has_single_bit(static_cast<unsigned>(world_size));
-  return at_once ? Assignment::kInterleaved : Assignment::kContiguous;
+Assignment assignment_for(const DataParallelOptions& options, int world_size) {
+  const bool may =
+      options.order == SumOrder::kRunning || std::has_single_bit(static_cast<unsigned>(world_size));
+  return options.sharding.gradients && may ? Assignment::kInterleaved : Assignment::kContiguous;
 }
 
-std::vector<ParamShard> make_shards(const std::vector<UnitStorage>& storage,
-                                    const std::vector<ElemRange>& ranges) {
+std::vector<ParamShard> make_shards(const std::vector<UnitStorage>& storage, const Layouts& layouts,
+                                    int first_slice, int num_slices) {
   std::vector<ParamShard> shards;
   shards.reserve(storage.size());
   for (size_t index = 0; index < storage.size(); ++index) {
     const UnitStorage& unit = storage[index];
-    const ElemRange& range = ranges[index];
+    const ElemRange range = layouts[index].slices(first_slice, num_slices);
     shards.push_back({static_cast<int64_t>(index), range.begin_elem, unit.weights.view(range),
                       unit.gradient.view(range), unit.moment1.view(range),
                       unit.moment2.view(range)});
@@ -51,44 +88,26 @@ std::vector<ParamShard> make_shards(const std::vector<UnitStorage>& storage,
   return shards;
 }
 
-// The reducer keeps the gradients; views of them stay valid.
-std::vector<FloatBuffer> hand_over_gradients(std::vector<UnitStorage>& storage) {
-  std::vector<FloatBuffer> gradients;
-  gradients.reserve(storage.size());
-  for (UnitStorage& unit : storage) gradients.push_back(std::move(unit.gradient.values));
-  return gradients;
-}
-
 class DataParallel final : public Parallelism {
  public:
-  DataParallel(const Sharding& sharding, const std::vector<UnitSlices>& layouts,
-               int64_t num_micro_batches, Collective& collective)
-      : collective_(collective),
-        replicated_(!sharding.moments),
-        storage_(allocate(layouts, sharding, collective.rank())),
-        weights_(make_weight_source(storage_, sharding, collective)) {
-    std::vector<ElemRange> whole;
-    std::vector<ElemRange> owned;
-    for (const UnitSlices& layout : layouts) {
-      whole.push_back({0, layout.num_elems});
-      owned.push_back(layout.owned(collective.rank()));
+  DataParallel(const DataParallelOptions& options, const Layouts& layouts,
+               const Placement& placement, Collective& world)
+      : groups_(form_groups(placement, world)),
+        storage_(allocate(layouts, options.sharding, placement)),
+        weights_(make_weight_source(storage_, options, groups_.shards ? *groups_.shards : world)),
+        owned_(make_shards(storage_, layouts, placement.owned(placement.rank), 1)) {
+    const bool replicated = !options.sharding.moments;
+    shards_ = replicated
+                  ? make_shards(storage_, layouts, 0, placement.world_size)
+                  : make_shards(storage_, layouts, placement.first_kept(), placement.num_groups());
+    const std::vector<Bucket> buckets = plan_buckets(layouts, options.bucket_bytes);
+    if (replicated || groups_.replicas) {
+      spreader_.emplace(replicated ? world : *groups_.replicas, buckets, gradients(), options.wire);
     }
-    shards_ = make_shards(storage_, replicated_ ? whole : owned);
-    owned_ = make_shards(storage_, owned);
-    for (const UnitStorage& unit : storage_) gradients_.push_back(unit.gradient.values.bytes());
-    reducer_.emplace(
-        collective,
-        ReducerOptions{.plan = plan_reduction(num_micro_batches, collective.world_size(),
-                                              assignment_for(sharding, collective.world_size())),
-                       .layouts = layouts,
-                       .gradients = hand_over_gradients(storage_),
-                       .sharded = sharding.gradients},
-        [this](int64_t unit) { slice_is_final(unit); });
+    make_reducer(options, layouts, placement, buckets, world);
   }
 
-  const std::vector<int64_t>& micro_batches() const override {
-    return reducer_->plan().micro_batches[static_cast<size_t>(collective_.rank())];
-  }
+  const std::vector<int64_t>& micro_batches() const override { return micro_batches_; }
 
   const float* unshard(int64_t unit, int64_t next) override {
     return reinterpret_cast<const float*>(weights_->acquire(unit, next));
@@ -100,8 +119,7 @@ class DataParallel final : public Parallelism {
 
   void finish_backward() override {
     reducer_->finish();
-    for (const PendingPtr& gather : gathers_) gather->wait();
-    gathers_.clear();
+    if (spreader_) spreader_->finish();
   }
 
   void weights_updated() override { weights_->refresh(); }
@@ -110,35 +128,48 @@ class DataParallel final : public Parallelism {
   std::span<const ParamShard> owned() const override { return owned_; }
 
  private:
-  // A rank that updates whole units needs all slices of their gradients.
-  void slice_is_final(int64_t unit) {
-    if (!replicated_) return;
-    const std::span<std::byte> full = gradients_[static_cast<size_t>(unit)];
-    const size_t slice_bytes = full.size() / static_cast<size_t>(collective_.world_size());
-    const std::span<std::byte> own =
-        full.subspan(static_cast<size_t>(collective_.rank()) * slice_bytes, slice_bytes);
-    gathers_.push_back(
-        collective_.all_gather(own, full, "summed gradient of unit " + std::to_string(unit)));
+  std::vector<std::span<float>> gradients() const {
+    std::vector<std::span<float>> views;
+    views.reserve(storage_.size());
+    for (const UnitStorage& unit : storage_) views.push_back(unit.gradient.values.elems());
+    return views;
   }
 
-  Collective& collective_;
-  bool replicated_;  // every rank updates whole units
+  // The reducer takes the gradients' buffers; views of them stay valid.
+  void make_reducer(const DataParallelOptions& options, const Layouts& layouts,
+                    const Placement& placement, const std::vector<Bucket>& buckets,
+                    Collective& world) {
+    ReducerOptions reducer = {
+        .plan = plan_reduction(options.num_micro_batches, placement.world_size,
+                               assignment_for(options, placement.world_size), options.order),
+        .layouts = layouts,
+        .buckets = buckets,
+        .placement = placement,
+        .wire = options.wire,
+        .sharded = options.sharding.gradients};
+    for (UnitStorage& unit : storage_) reducer.gradients.push_back(std::move(unit.gradient.values));
+    micro_batches_ = reducer.plan.micro_batches[static_cast<size_t>(placement.rank)];
+    reducer_.emplace(world, std::move(reducer), [this](int64_t unit) {
+      if (spreader_) spreader_->slice_final(unit);
+    });
+  }
+
+  Groups groups_;
   std::vector<UnitStorage> storage_;
   std::unique_ptr<WeightSource> weights_;
+  std::vector<int64_t> micro_batches_;
   std::vector<ParamShard> shards_;
   std::vector<ParamShard> owned_;
-  std::vector<std::span<std::byte>> gradients_;  // views of what the reducer keeps
   std::optional<GradientReducer> reducer_;
-  std::vector<PendingPtr> gathers_;  // last: waited for before the buffers die
+  std::optional<SliceSpreader> spreader_;  // after the reducer, whose gradients it writes
 };
 
 }  // namespace
 
-std::unique_ptr<Parallelism> make_data_parallel(const Sharding& sharding,
-                                                const std::vector<int64_t>& unit_elems,
-                                                int64_t num_micro_batches, Collective& collective) {
-  return std::make_unique<DataParallel>(sharding, plan_units(unit_elems, collective.world_size()),
-                                        num_micro_batches, collective);
+std::unique_ptr<Parallelism> make_data_parallel(const DataParallelOptions& options,
+                                                Collective& world) {
+  return std::make_unique<DataParallel>(options, plan_units(options.unit_elems, world.world_size()),
+                                        place(options, world), world);
 }
 
 }  // namespace lockstep::runtime

@@ -17,15 +17,16 @@ class GlobalNorm {
   // `collective` must outlive this object.
   GlobalNorm(Collective& collective, std::span<const int64_t> unit_elems);
 
-  // Norm over the gradients of all ranks' Parallelism::owned(). Every rank must call it, after
-  // finish_backward(); blocks for one all_gather. Throws as Pending::wait().
+  // Norm over the gradients of all ranks' Parallelism::owned(), of at most one slice per unit.
+  // Every rank must call it, after finish_backward(); blocks for one all_gather. Throws as
+  // Pending::wait().
   GradientNorm compute(std::span<const ParamShard> owned, double clip);
 
  private:
   Collective& collective_;
   std::vector<UnitSlices> layouts_;
-  int64_t rank_chunks_ = 0;       // chunks that a rank sends, padding included
-  std::vector<double> gathered_;  // [world_size * rank_chunks_]
+  int64_t rank_elems_ = 0;        // per unit: index of the first chunk, then a slice of chunk sums
+  std::vector<double> gathered_;  // [world_size * rank_elems_]
   std::vector<double> ordered_;   // chunk sums of the model, in unit and chunk order
 };
 

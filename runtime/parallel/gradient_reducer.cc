@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "runtime/kernels/elementwise.h"
@@ -13,14 +14,22 @@ GradientReducer::GradientReducer(Collective& collective, ReducerOptions options,
     : collective_(collective),
       plan_(std::move(options.plan)),
       layouts_(std::move(options.layouts)),
+      buckets_(std::move(options.buckets)),
+      progress_(buckets_, layouts_.size()),
+      placement_(options.placement),
+      wire_(options.wire),
       sharded_(options.sharded),
       on_slice_final_(std::move(on_slice_final)),
       units_(layouts_.size()) {
   if (!sharded_ && plan_.num_exchanges != 1) {
     throw std::invalid_argument("whole gradients are exchanged once per step");
   }
+  const int first_slice = sharded_ ? placement_.first_kept() : 0;
   for (size_t unit = 0; unit < units_.size(); ++unit) {
-    units_[unit].gradient = std::move(options.gradients[unit]);
+    UnitState& state = units_[unit];
+    state.gradient = std::move(options.gradients[unit]);
+    state.own_slice = state.gradient.data() + (placement_.owned(collective_.rank()) - first_slice) *
+                                                  layouts_[unit].slice_elems;
   }
 }
 
@@ -41,10 +50,12 @@ void GradientReducer::ready(int64_t unit) {
   }
   const std::vector<int64_t>& root_leaves =
       plan_.root_leaves[static_cast<size_t>(collective_.rank())];
-  state.counter.push(std::exchange(state.current, FloatBuffer()), pool_);
+  state.counter.push(std::exchange(state.current, FloatBuffer()), plan_.order, pool_);
   if (state.counter.num_leaves() < root_leaves[state.roots.size()]) return;
   state.roots.push_back(state.counter.take_sum(pool_));
-  if (state.roots.size() == root_leaves.size()) begin_exchange(unit);
+  if (state.roots.size() < root_leaves.size()) return;
+  state.num_unsent = progress_.num_buckets_of(unit);
+  for (const size_t bucket : progress_.finish_unit(unit)) begin_exchange(bucket);
 }
 
 void GradientReducer::finish() {
@@ -58,22 +69,73 @@ void GradientReducer::finish() {
   }
 }
 
-void GradientReducer::begin_exchange(int64_t unit) {
+// Such a bucket needs no packing: its roots lie in memory as they travel.
+bool GradientReducer::is_whole_unit(const Bucket& bucket) const {
+  const auto unit = static_cast<size_t>(bucket.pieces.front().unit);
+  return wire_ == common::DType::kFp32 && placement_.is_plain() && bucket.pieces.size() == 1 &&
+         bucket.slice_elems == layouts_[unit].slice_elems;
+}
+
+void GradientReducer::begin_exchange(size_t index) {
   if (exchanges_.size() == kMaxExchanges) finish_oldest_exchange();
-  const auto index = static_cast<size_t>(unit);
-  const auto padded_elems = static_cast<size_t>(layouts_[index].padded_elems);
-  const std::string name = "gradient of unit " + std::to_string(unit);
+  const Bucket& bucket = buckets_[index];
+  const std::string what = "gradient of " + bucket.name();
+  const auto round_bytes =
+      static_cast<size_t>(bucket.slice_elems * plan_.world_size * common::elem_bytes(wire_));
   Exchange& exchange = exchanges_.emplace_back();
-  exchange.unit = unit;
-  exchange.roots = std::exchange(units_[index].roots, {});
-  exchange.values = pool_.take(plan_.num_rounds * layouts_[index].padded_elems);
-  for (int64_t round = 0; round < plan_.num_rounds; ++round) {
+  exchange.bucket = index;
+  exchange.sends_roots = is_whole_unit(bucket);
+  if (exchange.sends_roots) {
+    exchange.sent =
+        std::exchange(units_[static_cast<size_t>(bucket.pieces.front().unit)].roots, {});
+  } else {
+    for (int64_t round = 0; round < plan_.num_rounds; ++round) {
+      exchange.sent.push_back(pack(bucket, round));
+    }
+    for (const BucketPiece& piece : bucket.pieces) {
+      UnitState& state = units_[static_cast<size_t>(piece.unit)];
+      if (--state.num_unsent == 0) give_back_roots(state, std::exchange(state.roots, {}));
+    }
+  }
+  exchange.values =
+      pool_.take(plan_.num_rounds * static_cast<int64_t>(round_bytes / sizeof(float)));
+  for (size_t round = 0; round < static_cast<size_t>(plan_.num_rounds); ++round) {
     // A rank with fewer roots than others takes part with one that nobody adds again.
-    const size_t root = std::min(static_cast<size_t>(round), exchange.roots.size() - 1);
-    const std::span<float> values =
-        exchange.values.elems().subspan(static_cast<size_t>(round) * padded_elems, padded_elems);
-    exchange.rounds.push_back(
-        collective_.all_to_all(exchange.roots[root].bytes(), std::as_writable_bytes(values), name));
+    const FloatBuffer& sent = exchange.sent[std::min(round, exchange.sent.size() - 1)];
+    const std::span<std::byte> received =
+        exchange.values.bytes().subspan(round * round_bytes, round_bytes);
+    exchange.rounds.push_back(collective_.all_to_all(sent.bytes(), received, what));
+  }
+}
+
+// Root `round` of the bucket's units as it travels: rank after rank what it owns of each piece.
+FloatBuffer GradientReducer::pack(const Bucket& bucket, int64_t round) {
+  const int64_t bytes = bucket.slice_elems * plan_.world_size * common::elem_bytes(wire_);
+  FloatBuffer packed = pool_.take(bytes / static_cast<int64_t>(sizeof(float)));
+  std::byte* to = packed.bytes().data();
+  for (int rank = 0; rank < plan_.world_size; ++rank) {
+    for (const BucketPiece& piece : bucket.pieces) {
+      const auto unit = static_cast<size_t>(piece.unit);
+      const std::vector<FloatBuffer>& roots = units_[unit].roots;
+      const std::span<const float> root =
+          roots[std::min(static_cast<size_t>(round), roots.size() - 1)].elems();
+      const int64_t begin = placement_.owned(rank) * layouts_[unit].slice_elems + piece.begin_elem;
+      to = encode(wire_,
+                  root.subspan(static_cast<size_t>(begin), static_cast<size_t>(piece.num_elems)),
+                  to);
+    }
+  }
+  return packed;
+}
+
+// The oldest root of a whole gradient lies where the final sum goes.
+void GradientReducer::give_back_roots(UnitState& state, std::vector<FloatBuffer> roots) {
+  for (FloatBuffer& root : roots) {
+    if (!sharded_ && state.gradient.data() == nullptr) {
+      state.gradient = std::move(root);
+    } else {
+      pool_.give_back(std::move(root));
+    }
   }
 }
 
@@ -82,46 +144,59 @@ void GradientReducer::finish_oldest_exchange() {
   exchanges_.pop_front();
   for (const PendingPtr& round : exchange.rounds) round->wait();
   exchange.rounds.clear();
-  give_back_roots(exchange);
-  const int64_t slice_elems = layouts_[static_cast<size_t>(exchange.unit)].slice_elems;
+  const Bucket& bucket = buckets_[exchange.bucket];
+  if (exchange.sends_roots) {
+    give_back_roots(units_[static_cast<size_t>(bucket.pieces.front().unit)],
+                    std::move(exchange.sent));
+  } else {
+    for (FloatBuffer& sent : exchange.sent) pool_.give_back(std::move(sent));
+  }
+  FloatBuffer values = sum_values(bucket, std::move(exchange.values));
+  const float* sum = values.data();
+  for (const BucketPiece& piece : bucket.pieces) {
+    add_to_slice(piece, sum);
+    sum += piece.num_elems;
+  }
+  pool_.give_back(std::move(values));
+}
+
+// Adds the received values in the plan's order; the sum is the first value of the result.
+FloatBuffer GradientReducer::sum_values(const Bucket& bucket, FloatBuffer values) {
+  if (wire_ != common::DType::kFp32) {
+    FloatBuffer decoded = pool_.take(plan_.num_rounds * plan_.world_size * bucket.slice_elems);
+    decode(wire_, values.bytes().data(), decoded.elems());
+    pool_.give_back(std::exchange(values, std::move(decoded)));
+  }
   for (const Addition& addition : plan_.additions) {
-    add_in_place(slice_elems, exchange.values.data() + addition.source * slice_elems,
-                 exchange.values.data() + addition.target * slice_elems);
+    add_in_place(bucket.slice_elems, values.data() + addition.source * bucket.slice_elems,
+                 values.data() + addition.target * bucket.slice_elems);
   }
-  add_slice_sum(exchange.unit, exchange.values);
-  pool_.give_back(std::move(exchange.values));
+  return values;
 }
 
-// The oldest root of a whole gradient lies where the final sum goes.
-void GradientReducer::give_back_roots(Exchange& exchange) {
-  for (FloatBuffer& root : exchange.roots) {
-    FloatBuffer& gradient = units_[static_cast<size_t>(exchange.unit)].gradient;
-    if (!sharded_ && gradient.data() == nullptr) {
-      gradient = std::move(root);
-    } else {
-      pool_.give_back(std::move(root));
-    }
-  }
-}
-
-void GradientReducer::add_slice_sum(int64_t unit, const FloatBuffer& values) {
-  const auto index = static_cast<size_t>(unit);
+// Takes the sum of one exchange over one piece of the slice that this rank owns.
+void GradientReducer::add_to_slice(const BucketPiece& piece, const float* sum) {
+  const auto index = static_cast<size_t>(piece.unit);
   const int64_t slice_elems = layouts_[index].slice_elems;
   UnitState& state = units_[index];
-  if (!sharded_) {
-    std::copy_n(values.data(), slice_elems,
-                state.gradient.data() + collective_.rank() * slice_elems);
-    on_slice_final_(unit);
-    return;
+  if (sharded_ && state.leaf.data() == nullptr) {
+    const bool is_oldest = state.gradient.data() != nullptr;
+    state.leaf = is_oldest ? std::exchange(state.gradient, FloatBuffer()) : pool_.take(slice_elems);
   }
-  const bool is_oldest = state.gradient.data() != nullptr;
-  FloatBuffer leaf =
-      is_oldest ? std::exchange(state.gradient, FloatBuffer()) : pool_.take(slice_elems);
-  std::copy_n(values.data(), slice_elems, leaf.data());
-  state.slice_counter.push(std::move(leaf), pool_);
-  if (state.slice_counter.num_leaves() < plan_.num_exchanges) return;
-  state.gradient = state.slice_counter.take_sum(pool_);
-  on_slice_final_(unit);
+  float* const slice = sharded_ ? state.leaf.data() : state.own_slice;
+  std::copy_n(sum, piece.num_elems, slice + piece.begin_elem);
+  state.num_summed += piece.num_elems;
+  if (state.num_summed < slice_elems) return;
+  state.num_summed = 0;
+  if (sharded_) {
+    state.slice_counter.push(std::exchange(state.leaf, FloatBuffer()), plan_.order, pool_);
+    if (state.slice_counter.num_leaves() < plan_.num_exchanges) return;
+    state.gradient = state.slice_counter.take_sum(pool_);
+    if (state.own_slice != state.gradient.data()) {
+      std::copy_n(state.gradient.data(), slice_elems, state.own_slice);
+    }
+  }
+  on_slice_final_(piece.unit);
 }
 
 }  // namespace lockstep::runtime

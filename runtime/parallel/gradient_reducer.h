@@ -5,31 +5,37 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "runtime/comm/collective.h"
+#include "runtime/parallel/buckets.h"
 #include "runtime/parallel/buffer_pool.h"
 #include "runtime/parallel/partial_sums.h"
 #include "runtime/parallel/reduction_tree.h"
 #include "runtime/parallel/shard_layout.h"
+#include "runtime/parallel/wire.h"
 
 namespace lockstep::runtime {
 
 struct ReducerOptions {
   ReductionPlan plan;
   std::vector<UnitSlices> layouts;
+  std::vector<Bucket> buckets;
+  Placement placement;
+  common::DType wire = common::DType::kFp32;
   // [unit]: where the final sum goes. It also holds the oldest partial sum on the way there, so
-  // that a step with one micro-batch per rank needs no other memory than exchanges under way.
+  // that a step with few micro-batches per rank needs no other memory than exchanges under way.
   std::vector<FloatBuffer> gradients;
-  // gradients[unit] is [slice_elems], this rank's; else [padded_elems] with this rank's slice in
-  // place, for plans of one exchange only.
+  // gradients[unit] holds the slices that the placement keeps; else all of them, for plans of one
+  // exchange only.
   bool sharded = true;
 };
 
 class GradientReducer {
  public:
-  // Called in the same order on every rank when this rank's slice of gradients[unit] is final; may
-  // issue operations.
+  // Called in the same order on every rank when the slice of gradients[unit] that this rank owns is
+  // final; may issue operations.
   using OnSliceFinal = std::function<void(int64_t unit)>;
 
   // `collective` outlives this object.
@@ -53,26 +59,38 @@ class GradientReducer {
   // What this rank has of one unit in the current step.
   struct UnitState {
     FloatBuffer gradient;            // ReducerOptions::gradients; empty while it serves as a sum
+    float* own_slice = nullptr;      // in `gradient`, wherever that has been moved
     FloatBuffer current;             // handed out by buffer()
     PartialSums counter;             // of the root being summed
     std::vector<FloatBuffer> roots;  // finished ones of the current exchange
+    size_t num_unsent = 0;           // pieces of the roots that were not packed yet
+    FloatBuffer leaf;                // sum of an exchange, while its pieces come in
+    int64_t num_summed = 0;          // elements that came in
     PartialSums slice_counter;       // over exchanges
   };
   struct Exchange {
-    int64_t unit = 0;
-    std::vector<FloatBuffer> roots;  // sent
-    FloatBuffer values;              // received: [num_rounds * world_size * slice_elems]
+    size_t bucket = 0;
+    std::vector<FloatBuffer> sent;   // packed roots, or the roots themselves
+    bool sends_roots = false;        // of the bucket's only unit
+    FloatBuffer values;              // received: [num_rounds * world_size * bucket slice]
     std::vector<PendingPtr> rounds;  // after the buffers: destroyed, hence waited for, before them
   };
 
-  void begin_exchange(int64_t unit);
+  bool is_whole_unit(const Bucket& bucket) const;
+  void begin_exchange(size_t bucket);
+  FloatBuffer pack(const Bucket& bucket, int64_t round);
+  void give_back_roots(UnitState& state, std::vector<FloatBuffer> roots);
   void finish_oldest_exchange();
-  void give_back_roots(Exchange& exchange);
-  void add_slice_sum(int64_t unit, const FloatBuffer& values);
+  FloatBuffer sum_values(const Bucket& bucket, FloatBuffer values);
+  void add_to_slice(const BucketPiece& piece, const float* sum);
 
   Collective& collective_;
   ReductionPlan plan_;
   std::vector<UnitSlices> layouts_;
+  std::vector<Bucket> buckets_;
+  BucketProgress progress_;
+  Placement placement_;
+  common::DType wire_;
   bool sharded_;
   OnSliceFinal on_slice_final_;
   std::vector<UnitState> units_;

@@ -27,8 +27,24 @@ Sharding sharding_of(common::Strategy strategy) {
 
 std::unique_ptr<Parallelism> make_parallelism(const ParallelismOptions& options,
                                               Collective& collective) {
-  return make_data_parallel(sharding_of(options.strategy), options.unit_elems,
-                            options.num_micro_batches, collective);
+  const common::ParallelismConfig& config = options.config;
+  const bool fast = config.reduction == common::Reduction::kFast;
+  if (config.reduce_dtype != common::DType::kFp32 && !fast) {
+    throw std::invalid_argument("reduceDtype bf16 needs reduction fast");
+  }
+  if (config.shard_ranks != 0 && config.strategy != common::Strategy::kZero3) {
+    throw std::invalid_argument("shardRanks needs strategy zero3");
+  }
+  return make_data_parallel(
+      {.sharding = sharding_of(config.strategy),
+       .unit_elems = options.unit_elems,
+       .num_micro_batches = options.num_micro_batches,
+       .shard_ranks = config.shard_ranks == 0 ? collective.world_size() : config.shard_ranks,
+       .order = fast ? SumOrder::kRunning : SumOrder::kTree,
+       .wire = config.reduce_dtype,
+       .bucket_bytes = config.bucket_bytes,
+       .prefetch_units = config.prefetch_units},
+      collective);
 }
 
 }  // namespace lockstep::runtime

@@ -12,15 +12,16 @@
 namespace lockstep::runtime {
 
 struct ParallelismOptions {
-  common::Strategy strategy = common::Strategy::kDdp;  // not kAuto: see common::choose_strategy()
-  std::vector<int64_t> unit_elems;                     // parameters of each unit, in model order
-  int64_t num_micro_batches = 1;                       // of a global batch; world_size divides it
+  common::ParallelismConfig config;  // strategy is not kAuto: see common::choose_strategy()
+  std::vector<int64_t> unit_elems;   // parameters of each unit, in model order
+  int64_t num_micro_batches = 1;     // of a global batch; world_size divides it
 };
 
 // `collective` must outlive the result; nobody else may issue operations on it between the first
 // unshard() or gradient_ready() of a step and its finish_backward().
-// Weights, gradients and moments start as zeros. Throws std::invalid_argument if the ranks do not
-// divide the micro-batches.
+// Weights, gradients and moments start as zeros. Every rank must call it: groups of ranks meet
+// here. Throws std::invalid_argument if the ranks do not divide the micro-batches, the shard ranks
+// not the ranks, or the configuration contradicts itself; what Collective::split() throws.
 std::unique_ptr<Parallelism> make_parallelism(const ParallelismOptions& options,
                                               Collective& collective);
 

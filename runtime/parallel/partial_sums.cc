@@ -6,11 +6,12 @@
 
 namespace lockstep::runtime {
 
-void PartialSums::push(FloatBuffer leaf, BufferPool& pool) {
+void PartialSums::push(FloatBuffer leaf, SumOrder order, BufferPool& pool) {
   partials_.push_back({1, std::move(leaf)});
   ++num_leaves_;
   while (partials_.size() > 1 &&
-         partials_[partials_.size() - 2].num_leaves == partials_.back().num_leaves) {
+         (order == SumOrder::kRunning ||
+          partials_[partials_.size() - 2].num_leaves == partials_.back().num_leaves)) {
     merge_youngest(pool);
   }
 }
@@ -27,7 +28,7 @@ void PartialSums::merge_youngest(BufferPool& pool) {
   Partial right = std::move(partials_.back());
   partials_.pop_back();
   Partial& left = partials_.back();
-  add_in_place(left.sum.num_elems(), right.sum.data(), left.sum.data());
+  add_in_place(right.sum.num_elems(), right.sum.data(), left.sum.data());
   left.num_leaves += right.num_leaves;
   pool.give_back(std::move(right.sum));
 }

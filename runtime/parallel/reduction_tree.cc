@@ -71,21 +71,31 @@ void plan_exchange(int64_t num_leaves, ReductionPlan& plan) {
   append_additions({0, num_leaves}, roots, next, plan.additions);
 }
 
+// The same in running order: every rank has one root.
+void plan_running_exchange(int64_t num_leaves, ReductionPlan& plan) {
+  const auto world_size = static_cast<size_t>(plan.world_size);
+  plan.root_leaves.assign(world_size, {num_leaves / plan.world_size});
+  for (int64_t rank = 1; rank < plan.world_size; ++rank) plan.additions.push_back({0, rank});
+}
+
 }  // namespace
 
-ReductionPlan plan_reduction(int64_t num_micro_batches, int world_size, Assignment assignment) {
+ReductionPlan plan_reduction(int64_t num_micro_batches, int world_size, Assignment assignment,
+                             SumOrder order) {
   if (world_size < 1 || num_micro_batches < 1 || num_micro_batches % world_size != 0) {
     throw std::invalid_argument(std::to_string(world_size) + " ranks do not divide " +
                                 std::to_string(num_micro_batches) + " micro-batches");
   }
   const bool interleaved = assignment == Assignment::kInterleaved;
-  if (interleaved && !std::has_single_bit(static_cast<unsigned>(world_size))) {
+  if (interleaved && order == SumOrder::kTree &&
+      !std::has_single_bit(static_cast<unsigned>(world_size))) {
     throw std::invalid_argument("interleaved micro-batches need a power of two of ranks, not " +
                                 std::to_string(world_size));
   }
   const int64_t per_rank = num_micro_batches / world_size;
   ReductionPlan plan;
   plan.world_size = world_size;
+  plan.order = order;
   plan.num_exchanges = interleaved ? per_rank : 1;
   for (int rank = 0; rank < world_size; ++rank) {
     std::vector<int64_t> indices;
@@ -94,7 +104,12 @@ ReductionPlan plan_reduction(int64_t num_micro_batches, int world_size, Assignme
     }
     plan.micro_batches.push_back(std::move(indices));
   }
-  plan_exchange(interleaved ? world_size : num_micro_batches, plan);
+  const int64_t num_leaves = interleaved ? world_size : num_micro_batches;
+  if (order == SumOrder::kTree) {
+    plan_exchange(num_leaves, plan);
+  } else {
+    plan_running_exchange(num_leaves, plan);
+  }
   return plan;
 }
 

@@ -1,4 +1,5 @@
-// The order in which micro-batch gradients are added, fixed by their index alone.
+// The order in which micro-batch gradients are added: fixed by their index alone, or by who has
+// them.
 //
 // Note [The tree]
 // T(n) over leaves 0..n-1 is a leaf for n = 1, else T(p) + T(n - p) with p the largest power of two
@@ -16,9 +17,13 @@
 namespace lockstep::runtime {
 
 // kContiguous: rank r computes micro-batches [r M/W, (r+1) M/W), one exchange at the end.
-// kInterleaved: micro-step k gives rank r micro-batch kW + r, one exchange per micro-step; W must
-// be a power of two.
+// kInterleaved: micro-step k gives rank r micro-batch kW + r, one exchange per micro-step; in tree
+// order W must be a power of two.
 enum class Assignment { kContiguous, kInterleaved };
+
+// kTree: Note [The tree]. kRunning: each rank adds up its micro-batches one after the other, then
+// ranks are added in their order: less memory and traffic, other bits on every rank count.
+enum class SumOrder { kTree, kRunning };
 
 // values[target] += values[source]: target is the left operand.
 struct Addition {
@@ -29,9 +34,10 @@ struct Addition {
 // An exchange: every rank computes the same number of micro-batches, adds them up to its roots, and
 // in round i sends the slices of its i-th root. The values of an exchange are numbered round *
 // world_size + rank; `additions` leaves its sum in value 0. The sums of all exchanges, in order,
-// are the leaves of T(num_exchanges).
+// are the leaves of T(num_exchanges), or are added one after the other.
 struct ReductionPlan {
   int world_size = 1;
+  SumOrder order = SumOrder::kTree;
   std::vector<std::vector<int64_t>> micro_batches;  // [rank]: indices in the order of computation
   int64_t num_exchanges = 1;
   int64_t num_rounds = 1;                         // most roots that a rank has in an exchange
@@ -40,7 +46,8 @@ struct ReductionPlan {
 };
 
 // Throws std::invalid_argument if world_size does not divide num_micro_batches, or for kInterleaved
-// with a world size that is no power of two.
-ReductionPlan plan_reduction(int64_t num_micro_batches, int world_size, Assignment assignment);
+// in tree order with a world size that is no power of two.
+ReductionPlan plan_reduction(int64_t num_micro_batches, int world_size, Assignment assignment,
+                             SumOrder order = SumOrder::kTree);
 
 }  // namespace lockstep::runtime

@@ -6,9 +6,9 @@
 
 namespace lockstep::runtime {
 
-ElemRange UnitSlices::owned(int rank) const {
-  const int64_t begin = std::min(rank * slice_elems, num_elems);
-  return {begin, std::min(begin + slice_elems, num_elems)};
+ElemRange UnitSlices::slices(int first, int count) const {
+  const int64_t begin = std::min(first * slice_elems, num_elems);
+  return {begin, std::min(begin + count * slice_elems, num_elems)};
 }
 
 UnitSlices plan_unit(int64_t num_elems, int world_size) {

@@ -1,4 +1,4 @@
-// How a unit is cut into one slice per rank.
+// How a unit is cut into one slice per rank, and which rank has which.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,30 @@ struct UnitSlices {
   int64_t slice_elems = 0;   // equal for all ranks
   int64_t padded_elems = 0;  // world_size * slice_elems
 
-  // What `rank` owns, clipped to the unit.
-  ElemRange owned(int rank) const;
+  int64_t padded_bytes() const { return padded_elems * static_cast<int64_t>(sizeof(float)); }
+  // Slices [first, first + count), clipped to the unit.
+  ElemRange slices(int first, int count) const;
+};
+
+// Note [Groups of ranks]
+// Hybrid sharding keeps one copy of the model per group of N consecutive ranks, of W / N groups. A
+// unit is cut into W slices as ever. The i-th ranks of all groups are replicas of one another: they
+// keep slices [i W/N, (i+1) W/N), and the one in group g owns the g-th of these, that is: it sums
+// its gradient over all W ranks and then gives it to its replicas. Weights are gathered inside a
+// group only. With one group, rank r keeps and owns slice r.
+// Source: HSDP (PyTorch FSDP), MiCS (arXiv:2205.00119).
+struct Placement {
+  int rank = 0;
+  int world_size = 1;
+  int shard_ranks = 1;  // N; divides world_size
+
+  int num_groups() const { return world_size / shard_ranks; }
+  bool is_plain() const { return num_groups() == 1; }
+  // The slice that a rank owns.
+  int owned(int of_rank) const {
+    return of_rank % shard_ranks * num_groups() + of_rank / shard_ranks;
+  }
+  int first_kept() const { return rank % shard_ranks * num_groups(); }  // of num_groups() slices
 };
 
 UnitSlices plan_unit(int64_t num_elems, int world_size);

@@ -1,27 +1,28 @@
 #include "runtime/parallel/unit_gatherer.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 namespace lockstep::runtime {
 
-UnitGatherer::UnitGatherer(Collective& collective, std::vector<std::span<const std::byte>> slices)
-    : collective_(collective), slices_(std::move(slices)) {
+UnitGatherer::UnitGatherer(Collective& collective, std::vector<std::span<const std::byte>> slices,
+                           int64_t num_ahead)
+    : collective_(collective), slices_(std::move(slices)), num_ahead_(num_ahead) {
   const auto world_size = static_cast<size_t>(collective.world_size());
   for (const std::span<const std::byte> slice : slices_) {
     buffer_bytes_ = std::max(buffer_bytes_, slice.size() * world_size);
   }
-  // One for the unit at work, one for the next.
-  add_buffer();
-  add_buffer();
+  for (int64_t i = 0; i <= num_ahead_; ++i) add_buffer();
 }
 
 const std::byte* UnitGatherer::acquire(int64_t unit, int64_t next) {
   Buffer* buffer = find(unit);
   if (buffer == nullptr) {
-    buffer = find_free();
+    buffer = find_free(unit);
     // Callers may hold more units than training does, for example to generate text.
     if (buffer == nullptr) buffer = &add_buffer();
     start_gather(*buffer, unit);
@@ -33,13 +34,25 @@ const std::byte* UnitGatherer::acquire(int64_t unit, int64_t next) {
     buffer->gather.reset();
   }
   const std::byte* const weights = buffer->weights.bytes().data();
-  if (next >= 0 && find(next) == nullptr) {
-    if (Buffer* const ahead = find_free(); ahead != nullptr) {
-      start_gather(*ahead, next);
-      ahead->prefetched = true;
-    }
-  }
+  if (next >= 0) gather_ahead(unit, next);
   return weights;
+}
+
+void UnitGatherer::gather_ahead(int64_t unit, int64_t next) {
+  const int64_t stride = next < unit ? -1 : 1;
+  const auto num_units = static_cast<int64_t>(slices_.size());
+  for (int64_t i = 0; i < num_ahead_; ++i) {
+    const int64_t wanted = next + i * stride;
+    if (wanted < 0 || wanted >= num_units) return;
+    if (Buffer* const there = find(wanted)) {
+      there->prefetched = !there->in_use;
+      continue;
+    }
+    Buffer* const ahead = find_free(unit);
+    if (ahead == nullptr) return;
+    start_gather(*ahead, wanted);
+    ahead->prefetched = true;
+  }
 }
 
 void UnitGatherer::release(int64_t unit) {
@@ -68,11 +81,14 @@ UnitGatherer::Buffer* UnitGatherer::find(int64_t unit) {
   return found == buffers_.end() ? nullptr : &*found;
 }
 
-UnitGatherer::Buffer* UnitGatherer::find_free() {
+UnitGatherer::Buffer* UnitGatherer::find_free(int64_t unit) {
   Buffer* best = nullptr;
+  const auto distance = [unit](const Buffer& buffer) {
+    return buffer.unit < 0 ? std::numeric_limits<int64_t>::max() : std::abs(buffer.unit - unit);
+  };
   for (Buffer& buffer : buffers_) {
     if (buffer.in_use || buffer.prefetched) continue;
-    if (best == nullptr || (best->unit >= 0 && buffer.unit < 0)) best = &buffer;
+    if (best == nullptr || distance(buffer) > distance(*best)) best = &buffer;
   }
   return best;
 }

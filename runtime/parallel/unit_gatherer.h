@@ -16,9 +16,13 @@ class UnitGatherer final : public WeightSource {
  public:
   // slices[unit]: this rank's, of the same size on every rank; they and `collective` outlive this
   // object.
-  UnitGatherer(Collective& collective, std::vector<std::span<const std::byte>> slices);
+  //   num_ahead: units gathered ahead; one buffer of the largest unit each, and one for the unit in
+  //   use. 0: acquire() waits for the whole gather.
+  UnitGatherer(Collective& collective, std::vector<std::span<const std::byte>> slices,
+               int64_t num_ahead);
 
-  // Starts to gather `next` if a buffer is free.
+  // `next` tells the direction in which units are visited: it and those after it are gathered
+  // ahead, as far as buffers are free.
   const std::byte* acquire(int64_t unit, int64_t next) override;
   void release(int64_t unit) override;
   void refresh() override;
@@ -33,13 +37,16 @@ class UnitGatherer final : public WeightSource {
   };
 
   Buffer* find(int64_t unit);
-  // A buffer that nobody uses or awaits, an empty one first; null if there is none.
-  Buffer* find_free();
+  // A buffer that nobody uses or awaits: an empty one, else the one whose unit is farthest from
+  // `unit`, which is needed again last; null if there is none.
+  Buffer* find_free(int64_t unit);
+  void gather_ahead(int64_t unit, int64_t next);
   void start_gather(Buffer& buffer, int64_t unit);
   Buffer& add_buffer();
 
   Collective& collective_;
   std::vector<std::span<const std::byte>> slices_;
+  int64_t num_ahead_;
   size_t buffer_bytes_ = 0;  // of the largest unit
   std::vector<Buffer> buffers_;
 };

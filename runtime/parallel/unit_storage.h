@@ -32,7 +32,7 @@ struct Sharding {
 
 // Zeroed buffers of one unit.
 struct UnitStorage {
-  UnitStorage(const UnitSlices& layout, const Sharding& sharding, int rank);
+  UnitStorage(const UnitSlices& layout, const Sharding& sharding, const Placement& placement);
 
   UnitPart weights;
   UnitPart gradient;

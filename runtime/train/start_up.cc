@@ -1,5 +1,6 @@
 #include "runtime/train/start_up.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -157,10 +158,20 @@ int64_t available_memory_bytes(const common::WorkerEnv& env) {
 
 // Rank 0 chooses for all: free memory differs from rank to rank.
 common::Strategy agree_on_strategy(RankState& s) {
-  const common::StrategyChoice choice = choose_strategy(
-      s.config().parallelism.strategy, {.num_parameters = s.decoder->num_parameters(),
-                                        .ranks = s.env.world_size,
-                                        .available_memory_bytes = available_memory_bytes(s.env)});
+  common::StrategyFacts facts = {
+      .num_parameters = s.decoder->num_parameters(),
+      .ranks = s.env.world_size,
+      .micro_batches_per_rank = s.config().batch.num_micro_batches() / s.env.world_size,
+      .available_memory_bytes = available_memory_bytes(s.env)};
+  for (const Unit& unit : s.units)
+    facts.largest_unit = std::max(facts.largest_unit, unit.num_elems);
+  const common::StrategyChoice choice = choose_strategy(s.config().parallelism, facts);
+  std::optional<RunFailure> failure;
+  if (s.is_rank0() && !choice.fits) {
+    failure = RunFailure{ExitCode::kInvalidConfig, "train.parallelism.strategy: " + choice.reason,
+                         "give the ranks more memory, or choose a strategy to try it anyway"};
+  }
+  agree(*s.collective, failure, "choosing a strategy");
   const std::string name(to_string(choice.strategy));
   s.strategy = gather_texts(*s.collective, name, "strategy").front();
   if (s.is_rank0()) {
@@ -181,10 +192,11 @@ void build_model(RankState& s) {
   s.decoder = std::make_unique<Decoder>(
       config.model, BatchShape{config.batch.micro_batch_size, config.data.sequence_length},
       config.activation_checkpointing);
-  const common::Strategy strategy = agree_on_strategy(s);
+  common::ParallelismConfig parallelism = config.parallelism;
+  parallelism.strategy = agree_on_strategy(s);
   std::vector<int64_t> unit_elems;
   for (const Unit& unit : s.units) unit_elems.push_back(unit.num_elems);
-  s.parallelism = make_parallelism({.strategy = strategy,
+  s.parallelism = make_parallelism({.config = parallelism,
                                     .unit_elems = unit_elems,
                                     .num_micro_batches = config.batch.num_micro_batches()},
                                    *s.collective);

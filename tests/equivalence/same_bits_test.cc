@@ -1,84 +1,32 @@
 // The promise of the product: weights and losses are the same bits on any number of ranks, with any
 // strategy and backend, and after every kind of interruption.
+#include "tests/equivalence/same_bits.h"
+
+#include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include "tests/support/tiny_job.h"
-
 namespace lockstep::equivalence {
 namespace {
 
-using support::Gang;
-using support::GangOptions;
-using support::read_curve;
-using support::read_text;
-using support::TemporaryFolder;
-using support::tiny_corpus;
-using support::TinyJob;
-
-class SameBitsTest : public testing::Test {
- protected:
-  void SetUp() override { support::write_text(folder_.path("corpus.txt"), tiny_corpus(40000)); }
-
-  GangOptions options(const TinyJob& job, const std::string& name, int attempt = 0) const {
-    TinyJob with_data = job;
-    with_data.data = folder_.path("corpus.txt");
-    return {.runtime = LOCKSTEP_RUNTIME,
-            .job = to_json(with_data),
-            .folder = folder_.path(name + ".files"),
-            .output = folder_.path(name),
-            .num_ranks = job.ranks,
-            .attempt = attempt};
-  }
-
-  void train(const TinyJob& job, const std::string& name, int attempt = 0) const {
-    Gang gang(options(job, name, attempt));
-    EXPECT_EQ(gang.wait(), std::vector<int>(static_cast<std::size_t>(job.ranks), 0)) << gang.log(0);
-  }
-
-  // Starts an attempt and sends `signal_number` to `rank` in mid-run, after a checkpoint. Where the
-  // machine let the run end before the signal, the run is begun anew.
-  std::vector<int> interrupt(const TinyJob& job, const std::string& name, int rank,
-                             int signal_number) const {
-    constexpr int kMaxRuns = 20;
-    for (int run = 0; run < kMaxRuns; ++run) {
-      std::filesystem::remove_all(folder_.path(name));
-      Gang gang(options(job, name));
-      gang.wait_until([&] {
-        return std::filesystem::exists(folder_.path(name) + "/checkpoints/step-8/manifest.json");
-      });
-      gang.send(rank, signal_number);
-      const std::vector<int> exit_codes = gang.wait();
-      if (exit_codes[static_cast<std::size_t>(rank)] != 0) return exit_codes;
-    }
-    ADD_FAILURE() << "the signal never came in mid-run";
-    return {};
-  }
-
-  void expect_same(const std::string& name, const std::string& reference) const {
-    const std::string weights = read_text(folder_.path(reference) + "/model/model.safetensors");
-    ASSERT_FALSE(weights.empty());
-    EXPECT_TRUE(read_text(folder_.path(name) + "/model/model.safetensors") == weights)
-        << name << ": weights differ from " << reference;
-    EXPECT_EQ(read_curve(folder_.path(name)), read_curve(folder_.path(reference)));
-  }
-
-  TemporaryFolder folder_;
-};
-
+// A cover of all pairs (strategy, ranks), (strategy or ranks, backend), and nearly all with bucket
+// and prefetch; same_bits_full_test runs the product.
 TEST_F(SameBitsTest, OnAnyRankCountStrategyAndBackend) {
-  train({.ranks = 1}, "reference");
+  train({.ranks = 1, .micro_batches = 24}, "reference");
   ASSERT_EQ(read_curve(folder_.path("reference")).size(), 12u);
-  for (const std::string strategy : {"ddp", "zero1", "zero2", "zero3"}) {
-    for (const int ranks : {1, 2, 3, 4}) {
-      for (const std::string backend : {"shared-memory", "gloo"}) {
-        const std::string name = strategy + "-" + std::to_string(ranks) + "-" + backend;
-        train({.ranks = ranks, .strategy = strategy, .backend = backend}, name);
-        expect_same(name, "reference");
-      }
-    }
+  int64_t run = 0;
+  for (const Sharing& sharing : all_sharings()) {
+    expect_same_bits_of({.ranks = sharing.ranks,
+                         .strategy = sharing.strategy,
+                         .shard_ranks = sharing.shard_ranks,
+                         .bucket_bytes = run % 3 == 0 ? 65536 : 26214400,
+                         .prefetch_units = static_cast<int>(run % 4),
+                         .micro_batches = 24,
+                         .backend = run % 2 == 0 ? "shared-memory" : "gloo"});
+    ++run;
   }
 }
 
@@ -101,6 +49,31 @@ TEST_F(SameBitsTest, WithActivationCheckpointing) {
       train({.ranks = 3, .strategy = strategy, .activation_checkpointing = mode}, name);
       expect_same(name, "reference");
     }
+  }
+}
+
+// Saved at step 8 by one way of sharing, finished by another.
+TEST_F(SameBitsTest, AfterResumingUnderAnotherStrategyAndRankCount) {
+  train({.ranks = 1, .micro_batches = 24}, "reference");
+  const std::vector<std::array<Sharing, 2>> pairs = {
+      {Sharing{"ddp", 0, 2}, {"zero1", 0, 3}},   {Sharing{"zero1", 0, 4}, {"zero2", 0, 2}},
+      {Sharing{"zero2", 0, 3}, {"zero3", 0, 8}}, {Sharing{"zero3", 0, 4}, {"zero1", 0, 2}},
+      {Sharing{"zero3", 2, 4}, {"ddp", 0, 1}},   {Sharing{"zero1", 0, 2}, {"zero3", 2, 8}}};
+  for (const auto& [before, after] : pairs) {
+    const std::string name = before.strategy + std::to_string(before.ranks) + "-" + after.strategy +
+                             std::to_string(after.ranks);
+    train({.ranks = before.ranks,
+           .strategy = before.strategy,
+           .shard_ranks = before.shard_ranks,
+           .micro_batches = 24},
+          name);
+    forget_after_step(name, 8);
+    train({.ranks = after.ranks,
+           .strategy = after.strategy,
+           .shard_ranks = after.shard_ranks,
+           .micro_batches = 24},
+          name, 1);
+    expect_same(name, "reference");
   }
 }
 

@@ -103,6 +103,14 @@ TEST_F(RefusalsTest, RanksThatDoNotDivideTheMicroBatches) {
   expect_refusal(gang, ExitCode::kInvalidConfig, "5");
 }
 
+TEST_F(RefusalsTest, GroupsThatDoNotDivideTheRanks) {
+  TinyJob indivisible = job();
+  indivisible.ranks = 4;
+  indivisible.strategy = "zero3";
+  indivisible.shard_ranks = 3;
+  expect_refusal(options(indivisible), ExitCode::kInvalidConfig, "shardRanks");
+}
+
 TEST_F(RefusalsTest, PortInUse) {
   const auto other = common::HttpServer::start({.address = "127.0.0.1"});
   ASSERT_TRUE(other);

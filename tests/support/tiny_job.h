@@ -16,6 +16,10 @@ namespace lockstep::support {
 struct TinyJob {
   int ranks = 1;
   std::string strategy = "ddp";
+  int shard_ranks = 0;
+  int64_t bucket_bytes = 26214400;
+  int prefetch_units = 1;
+  int micro_batches = 12;
   std::string backend = "auto";
   std::string data;  // path of the corpus
   int64_t steps = 12;

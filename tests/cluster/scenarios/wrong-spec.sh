@@ -18,6 +18,9 @@ refused "name too long" 'name' "s/name: wrong/name: $(printf 'a%.0s' {1..46})/"
 refused "a fall longer than the run" 'schedule\.decaySteps' 's/^( *)steps: 10$/&\n\1schedule: {name: wsd, decaySteps: 11}/'
 refused "a warm-up from above lr" 'schedule\.warmupMinLr' 's/^( *)steps: 10$/&\n\1schedule: {warmupMinLr: 1}/'
 refused "indivisible heads" 'num_attention_heads must be divisible' 's/num_attention_heads: 4/num_attention_heads: 5/'
+refused "groups under ddp" 'shardRanks needs strategy zero3' 's/strategy: ddp/strategy: ddp, shardRanks: 2/'
+refused "groups that do not divide the ranks" 'shardRanks must divide ranks' 's/strategy: ddp/strategy: zero3, shardRanks: 3/'
+refused "rounded gradients that promise the same bits" 'reduceDtype bf16 needs reduction fast' 's/strategy: ddp/strategy: ddp, reduceDtype: bf16/'
 
 refused "a variable of our own" 'spec\.env' 's/^  ranks: 2/  ranks: 2\n  env: [{name: RANK, value: "7"}]/'
 

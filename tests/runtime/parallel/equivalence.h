@@ -62,12 +62,11 @@ inline void compute_micro_batch(Parallelism& parallelism, const SyntheticRun& ru
 }
 
 // Runs one rank; writes its owned parts of the result into `shared` (all ranks' parts tile it).
-inline void run_rank(const SyntheticRun& run, common::Strategy strategy, Collective& collective,
-                     SyntheticResult& shared, std::mutex& mutex) {
-  const auto parallelism = make_parallelism({.strategy = strategy,
-                                             .unit_elems = run.unit_elems,
-                                             .num_micro_batches = run.num_micro_batches},
-                                            collective);
+inline void run_rank(const SyntheticRun& run, const common::ParallelismConfig& config,
+                     Collective& collective, SyntheticResult& shared, std::mutex& mutex) {
+  const auto parallelism = make_parallelism(
+      {.config = config, .unit_elems = run.unit_elems, .num_micro_batches = run.num_micro_batches},
+      collective);
   for (const ParamShard& shard : parallelism->shards()) {
     for (size_t i = 0; i < shard.weights.size(); ++i) {
       shard.weights[i] =

@@ -13,7 +13,7 @@ using common::Strategy;
 
 struct Case {
   int world_size;
-  Strategy strategy;
+  common::ParallelismConfig config;
 };
 
 class GlooEquivalenceTest : public testing::TestWithParam<Case> {};
@@ -22,7 +22,7 @@ TEST_P(GlooEquivalenceTest, GivesTheBitsOfOneRank) {
   const SyntheticRun run;
   std::mutex mutex;
   SyntheticResult expected = empty_result(run);
-  run_rank(run, Strategy::kDdp, *make_single_collective(), expected, mutex);
+  run_rank(run, {.strategy = Strategy::kDdp}, *make_single_collective(), expected, mutex);
 
   SyntheticResult result = empty_result(run);
   const int port = free_port();
@@ -33,17 +33,21 @@ TEST_P(GlooEquivalenceTest, GivesTheBitsOfOneRank) {
                                      .master_port = port,
                                      .backend = common::CommunicationConfig::Backend::kGloo,
                                      .timeout = kGenerousTimeout});
-    run_rank(run, GetParam().strategy, *collective, result, mutex);
+    run_rank(run, GetParam().config, *collective, result, mutex);
   });
   EXPECT_EQ(result, expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Worlds, GlooEquivalenceTest,
-                         testing::Values(Case{2, Strategy::kDdp}, Case{3, Strategy::kDdp},
-                                         Case{4, Strategy::kDdp}, Case{3, Strategy::kZero1},
-                                         Case{4, Strategy::kZero1}, Case{2, Strategy::kZero2},
-                                         Case{3, Strategy::kZero2}, Case{2, Strategy::kZero3},
-                                         Case{3, Strategy::kZero3}, Case{4, Strategy::kZero3}));
+INSTANTIATE_TEST_SUITE_P(
+    Worlds, GlooEquivalenceTest,
+    testing::Values(
+        Case{2, {.strategy = Strategy::kDdp}}, Case{3, {.strategy = Strategy::kDdp}},
+        Case{4, {.strategy = Strategy::kDdp}}, Case{3, {.strategy = Strategy::kZero1}},
+        Case{4, {.strategy = Strategy::kZero1}}, Case{2, {.strategy = Strategy::kZero2}},
+        Case{3, {.strategy = Strategy::kZero2}}, Case{2, {.strategy = Strategy::kZero3}},
+        Case{3, {.strategy = Strategy::kZero3}}, Case{4, {.strategy = Strategy::kZero3}},
+        Case{4, {.strategy = Strategy::kZero3, .shard_ranks = 2}},
+        Case{6, {.strategy = Strategy::kZero3, .shard_ranks = 3}}));
 
 }  // namespace
 }  // namespace lockstep::runtime

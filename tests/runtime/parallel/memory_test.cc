@@ -38,10 +38,12 @@ void operator delete(void* block, std::align_val_t alignment) noexcept {
 namespace lockstep::runtime {
 namespace {
 
+using common::ParallelismConfig;
+using common::Reduction;
 using common::Strategy;
 
 struct Case {
-  Strategy strategy;
+  ParallelismConfig config;
   int world_size;
   int64_t micro_batches_per_rank;
   double bytes_per_parameter;  // weights + gradient + two moments, fp32
@@ -62,7 +64,7 @@ TEST_P(MemoryTest, PeakOfAStepIsWithinFivePercentOfTheFormula) {
   std::mutex mutex;
   run_ranks(c.world_size, [&](int rank) {
     live_bytes = peak_bytes = 0;
-    run_rank(run, c.strategy, *ranks[static_cast<size_t>(rank)], result, mutex);
+    run_rank(run, c.config, *ranks[static_cast<size_t>(rank)], result, mutex);
     EXPECT_EQ(live_bytes, 0);
     const double formula = c.bytes_per_parameter * kUnits * kUnitElems;
     EXPECT_GE(static_cast<double>(peak_bytes), formula);
@@ -70,16 +72,36 @@ TEST_P(MemoryTest, PeakOfAStepIsWithinFivePercentOfTheFormula) {
   });
 }
 
+// Exchanges of a unit each, so that those under way weigh little too.
+ParallelismConfig with(Strategy strategy, int64_t shard_ranks = 0) {
+  return {.strategy = strategy, .shard_ranks = shard_ranks, .bucket_bytes = 16 << 10};
+}
+
 // Source of the formulas: ZeRO, arXiv:1910.02054, with fp32 throughout.
 INSTANTIATE_TEST_SUITE_P(Strategies, MemoryTest,
-                         testing::Values(Case{Strategy::kDdp, 1, 1, 16},
-                                         Case{Strategy::kDdp, 4, 2, 16},
-                                         Case{Strategy::kZero1, 2, 1, 8 + 8.0 / 2},
-                                         Case{Strategy::kZero1, 4, 2, 8 + 8.0 / 4},
-                                         Case{Strategy::kZero2, 2, 1, 4 + 12.0 / 2},
-                                         Case{Strategy::kZero2, 4, 2, 4 + 12.0 / 4},
-                                         Case{Strategy::kZero3, 2, 1, 16.0 / 2},
-                                         Case{Strategy::kZero3, 4, 2, 16.0 / 4}));
+                         testing::Values(Case{with(Strategy::kDdp), 1, 1, 16},
+                                         Case{with(Strategy::kDdp), 4, 2, 16},
+                                         Case{with(Strategy::kZero1), 2, 1, 8 + 8.0 / 2},
+                                         Case{with(Strategy::kZero1), 4, 2, 8 + 8.0 / 4},
+                                         Case{with(Strategy::kZero2), 2, 1, 4 + 12.0 / 2},
+                                         Case{with(Strategy::kZero2), 4, 2, 4 + 12.0 / 4},
+                                         Case{with(Strategy::kZero3), 2, 1, 16.0 / 2},
+                                         Case{with(Strategy::kZero3), 4, 2, 16.0 / 4},
+                                         Case{with(Strategy::kZero3, 2), 4, 2, 16.0 / 2}));
+
+// The tree keeps a partial sum per level; a running sum keeps none.
+INSTANTIATE_TEST_SUITE_P(
+    FastReduction, MemoryTest,
+    testing::Values(
+        Case{{.strategy = Strategy::kDdp, .reduction = Reduction::kFast, .bucket_bytes = 16 << 10},
+             2,
+             7,
+             16},
+        Case{
+            {.strategy = Strategy::kZero3, .reduction = Reduction::kFast, .bucket_bytes = 16 << 10},
+            2,
+            7,
+            16.0 / 2}));
 
 }  // namespace
 }  // namespace lockstep::runtime

@@ -1,9 +1,12 @@
 // Strategies and rank counts give the same bits; torch-free backends.
+#include <array>
+#include <ostream>
 #include <stdexcept>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/common/choose_strategy.h"
 #include "runtime/parallel/decay_ranges.h"
 #include "tests/runtime/comm/rank_threads.h"
 #include "tests/runtime/parallel/equivalence.h"
@@ -11,55 +14,156 @@
 namespace lockstep::runtime {
 namespace {
 
+using common::DType;
+using common::ParallelismConfig;
+using common::Reduction;
 using common::Strategy;
 
-SyntheticResult run_world(const SyntheticRun& run, Strategy strategy, int world_size,
+SyntheticResult run_world(const SyntheticRun& run, const ParallelismConfig& config, int world_size,
                           size_t slot_bytes = 0) {
   const auto ranks = make_local_world(world_size, slot_bytes);
   SyntheticResult result = empty_result(run);
   std::mutex mutex;
   run_ranks(world_size, [&](int rank) {
-    run_rank(run, strategy, *ranks[static_cast<size_t>(rank)], result, mutex);
+    run_rank(run, config, *ranks[static_cast<size_t>(rank)], result, mutex);
   });
   return result;
-}
-
-struct Case {
-  int world_size;
-  Strategy strategy;
-  int64_t num_micro_batches;
-};
-
-class EquivalenceTest : public testing::TestWithParam<Case> {};
-
-TEST_P(EquivalenceTest, GivesTheBitsOfOneRank) {
-  const SyntheticRun run = {.num_micro_batches = GetParam().num_micro_batches};
-  const SyntheticResult expected = run_world(run, Strategy::kDdp, 1);
-  EXPECT_TRUE(std::isfinite(expected.norms.back()));
-  EXPECT_EQ(run_world(run, GetParam().strategy, GetParam().world_size, 4096), expected);
 }
 
 constexpr auto kAllStrategies = {Strategy::kDdp, Strategy::kZero1, Strategy::kZero2,
                                  Strategy::kZero3};
 
+struct Case {
+  int world_size;
+  ParallelismConfig config;
+  int64_t num_micro_batches;
+};
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << to_string(c.config.strategy) << " on " << c.world_size << " ranks in groups of "
+       << c.config.shard_ranks << ", " << c.num_micro_batches << " micro-batches, buckets of "
+       << c.config.bucket_bytes << " bytes, " << c.config.prefetch_units << " ahead";
+}
+
+class EquivalenceTest : public testing::TestWithParam<Case> {};
+
+TEST_P(EquivalenceTest, GivesTheBitsOfOneRank) {
+  const SyntheticRun run = {.num_micro_batches = GetParam().num_micro_batches};
+  const SyntheticResult expected = run_world(run, {.strategy = Strategy::kDdp}, 1);
+  EXPECT_TRUE(std::isfinite(expected.norms.back()));
+  EXPECT_EQ(run_world(run, GetParam().config, GetParam().world_size, 4096), expected);
+}
+
+// The units have 20000, 2000, 49380 and 8192 bytes.
 std::vector<Case> all_cases() {
+  constexpr int64_t kEachAlone = 1;
+  constexpr int64_t kSomeJoinedOneSplit = 40000;
   std::vector<Case> cases;
   for (const Strategy strategy : kAllStrategies) {
-    for (const int ranks : {1, 2, 3, 4}) cases.push_back({ranks, strategy, 12});
-    cases.push_back({8, strategy, 24});
-    cases.push_back({6, strategy, 6});
-    cases.push_back({4, strategy, 4});
+    const ParallelismConfig config = {.strategy = strategy};
+    for (const int ranks : {1, 2, 3, 4}) cases.push_back({ranks, config, 12});
+    cases.push_back({8, config, 24});
+    cases.push_back({6, config, 6});
+    cases.push_back({4, config, 4});
+    for (const int64_t bucket_bytes : {kEachAlone, kSomeJoinedOneSplit}) {
+      for (const int ranks : {2, 3}) {
+        cases.push_back({ranks, {.strategy = strategy, .bucket_bytes = bucket_bytes}, 12});
+      }
+    }
+  }
+  for (const int64_t ahead : {0, 2, 3, 8}) {
+    cases.push_back({2, {.strategy = Strategy::kZero3, .prefetch_units = ahead}, 4});
+  }
+  return cases;
+}
+
+// Groups of ranks: {ranks, ranks per group, micro-batches}.
+std::vector<Case> hybrid_cases() {
+  std::vector<Case> cases;
+  for (const auto& [ranks, group, micro_batches] : std::vector<std::array<int, 3>>{{4, 2, 4},
+                                                                                   {4, 2, 12},
+                                                                                   {4, 4, 8},
+                                                                                   {6, 2, 12},
+                                                                                   {6, 3, 6},
+                                                                                   {8, 2, 16},
+                                                                                   {8, 4, 24},
+                                                                                   {9, 3, 9}}) {
+    for (const int64_t bucket_bytes : {1, 40000, 25 << 20}) {
+      cases.push_back(
+          {ranks,
+           {.strategy = Strategy::kZero3, .shard_ranks = group, .bucket_bytes = bucket_bytes},
+           micro_batches});
+    }
   }
   return cases;
 }
 
 INSTANTIATE_TEST_SUITE_P(Worlds, EquivalenceTest, testing::ValuesIn(all_cases()));
+INSTANTIATE_TEST_SUITE_P(Groups, EquivalenceTest, testing::ValuesIn(hybrid_cases()));
+
+// All strategies add in the same order of ranks, so fast sums depend on the rank count only (with
+// one micro-batch per rank: which of them come together does not matter either).
+TEST(FastReductionTest, GivesTheSameBitsForTheSameRanks) {
+  const SyntheticRun run = {.num_micro_batches = 3};
+  const ParallelismConfig fast = {.strategy = Strategy::kDdp, .reduction = Reduction::kFast};
+  const SyntheticResult expected = run_world(run, fast, 3);
+  for (const Strategy strategy : kAllStrategies) {
+    for (const int64_t bucket_bytes : {1, 40000}) {
+      ParallelismConfig config = fast;
+      config.strategy = strategy;
+      config.bucket_bytes = bucket_bytes;
+      EXPECT_EQ(run_world(run, config, 3), expected) << to_string(strategy);
+    }
+  }
+}
+
+// 1e8 - 1e8 + 1: the tree and a running sum differ from (1e8 + 1) - 1e8.
+TEST(FastReductionTest, AddsOneAfterTheOther) {
+  const auto ranks = make_local_world(1);
+  const auto parallelism =
+      make_parallelism({.config = {.strategy = Strategy::kZero3, .reduction = Reduction::kFast},
+                        .unit_elems = {1},
+                        .num_micro_batches = 4},
+                       *ranks[0]);
+  const std::vector<float> gradients = {1e8F, 1.0F, -1e8F, 1.0F};
+  for (const float gradient : gradients) {
+    parallelism->gradient_buffer(0)[0] = gradient;
+    parallelism->gradient_ready(0);
+  }
+  parallelism->finish_backward();
+  const float running = ((gradients[0] + gradients[1]) + gradients[2]) + gradients[3];
+  const float tree = (gradients[0] + gradients[1]) + (gradients[2] + gradients[3]);
+  ASSERT_NE(running, tree);
+  EXPECT_EQ(parallelism->owned()[0].gradient[0], running);
+}
+
+// What bf16 keeps passes unchanged; the sum is exact in fp32, which bf16 could not hold. ddp gives
+// the sum to all ranks in bf16, and every rank has the same one.
+TEST(FastReductionTest, Bf16GradientsAreSummedInFp32) {
+  for (const Strategy strategy : {Strategy::kZero2, Strategy::kDdp}) {
+    const auto ranks = make_local_world(2);
+    run_ranks(2, [&](int rank) {
+      const auto parallelism = make_parallelism({.config = {.strategy = strategy,
+                                                            .reduction = Reduction::kFast,
+                                                            .reduce_dtype = DType::kBf16},
+                                                 .unit_elems = {2048},
+                                                 .num_micro_batches = 2},
+                                                *ranks[static_cast<size_t>(rank)]);
+      std::fill_n(parallelism->gradient_buffer(0), 2048, rank == 0 ? 256.0F : 1.0F);
+      parallelism->gradient_ready(0);
+      parallelism->finish_backward();
+      const float expected = strategy == Strategy::kDdp ? 256.0F : 257.0F;
+      for (const float sum : parallelism->shards()[0].gradient) ASSERT_EQ(sum, expected);
+    });
+  }
+}
 
 // The gradient of a step is the sum in the tree's order: one unit, three micro-batches, by hand.
 TEST(ParallelismTest, SumsMicroBatchesInTreeOrder) {
   const auto ranks = make_local_world(1);
   const auto parallelism = make_parallelism(
-      {.strategy = Strategy::kDdp, .unit_elems = {1}, .num_micro_batches = 3}, *ranks[0]);
+      {.config = {.strategy = Strategy::kDdp}, .unit_elems = {1}, .num_micro_batches = 3},
+      *ranks[0]);
   const std::vector<float> gradients = {1e8F, -1e8F, 1.0F};
   for (const float gradient : gradients) {
     parallelism->gradient_buffer(0)[0] = gradient;
@@ -73,7 +177,8 @@ TEST(ParallelismTest, OwnedPartsAreViewsOfTheShards) {
   const auto ranks = make_local_world(1);
   for (const Strategy strategy : kAllStrategies) {
     const auto parallelism = make_parallelism(
-        {.strategy = strategy, .unit_elems = {3000}, .num_micro_batches = 1}, *ranks[0]);
+        {.config = {.strategy = strategy}, .unit_elems = {3000}, .num_micro_batches = 1},
+        *ranks[0]);
     const ParamShard& owned = parallelism->owned()[0];
     EXPECT_EQ(owned.weights.data(), parallelism->shards()[0].weights.data());
     EXPECT_EQ(owned.weights.size(), 3000U);
@@ -84,15 +189,30 @@ TEST(ParallelismTest, OwnedPartsAreViewsOfTheShards) {
 TEST(ParallelismTest, RefusesRanksThatDoNotDivideTheMicroBatches) {
   const auto ranks = make_local_world(2);
   EXPECT_THROW(
-      make_parallelism({.strategy = Strategy::kDdp, .unit_elems = {8}, .num_micro_batches = 3},
-                       *ranks[0]),
+      make_parallelism(
+          {.config = {.strategy = Strategy::kDdp}, .unit_elems = {8}, .num_micro_batches = 3},
+          *ranks[0]),
       std::invalid_argument);
+}
+
+TEST(ParallelismTest, RefusesConfigurationsThatContradictThemselves) {
+  const auto ranks = make_local_world(2);
+  for (const ParallelismConfig& config :
+       {ParallelismConfig{.strategy = Strategy::kZero3, .shard_ranks = 3},
+        ParallelismConfig{.strategy = Strategy::kZero2, .shard_ranks = 2},
+        ParallelismConfig{.strategy = Strategy::kDdp, .reduce_dtype = DType::kBf16},
+        ParallelismConfig{.strategy = Strategy::kAuto}}) {
+    EXPECT_THROW(
+        make_parallelism({.config = config, .unit_elems = {8}, .num_micro_batches = 2}, *ranks[0]),
+        std::invalid_argument);
+  }
 }
 
 TEST(ParallelismTest, FindsAMissingGradient) {
   const auto ranks = make_local_world(1);
   const auto parallelism = make_parallelism(
-      {.strategy = Strategy::kDdp, .unit_elems = {8}, .num_micro_batches = 2}, *ranks[0]);
+      {.config = {.strategy = Strategy::kDdp}, .unit_elems = {8}, .num_micro_batches = 2},
+      *ranks[0]);
   parallelism->gradient_buffer(0);
   parallelism->gradient_ready(0);
   EXPECT_THROW(parallelism->finish_backward(), std::logic_error);
@@ -104,9 +224,10 @@ class FreshWeightsTest : public testing::TestWithParam<Strategy> {};
 TEST_P(FreshWeightsTest, EveryRankSeesAllSlicesAfterAnUpdate) {
   const auto ranks = make_local_world(2);
   run_ranks(2, [&](int rank) {
-    const auto parallelism = make_parallelism(
-        {.strategy = GetParam(), .unit_elems = {3000, 3000, 3000}, .num_micro_batches = 2},
-        *ranks[static_cast<size_t>(rank)]);
+    const auto parallelism = make_parallelism({.config = {.strategy = GetParam()},
+                                               .unit_elems = {3000, 3000, 3000},
+                                               .num_micro_batches = 2},
+                                              *ranks[static_cast<size_t>(rank)]);
     for (float value = 1; value < 4; ++value) {
       for (const ParamShard& shard : parallelism->shards()) {
         std::fill(shard.weights.begin(), shard.weights.end(),

@@ -90,6 +90,19 @@ TEST(ReductionTreeTest, AssignsMicroBatchesAsNamed) {
   EXPECT_EQ(interleaved.num_exchanges, 4);
 }
 
+TEST(ReductionTreeTest, RunningOrderAddsRankAfterRankInOneRound) {
+  const auto contiguous = plan_reduction(12, 3, Assignment::kContiguous, SumOrder::kRunning);
+  EXPECT_EQ(contiguous.num_rounds, 1);
+  EXPECT_EQ(contiguous.root_leaves, (std::vector<std::vector<int64_t>>(3, {4})));
+  ASSERT_EQ(contiguous.additions.size(), 2U);
+  EXPECT_EQ(contiguous.additions[0].source, 1);
+  EXPECT_EQ(contiguous.additions[1].source, 2);
+  EXPECT_EQ(contiguous.additions[1].target, 0);
+  const auto interleaved = plan_reduction(12, 3, Assignment::kInterleaved, SumOrder::kRunning);
+  EXPECT_EQ(interleaved.num_exchanges, 4);
+  EXPECT_EQ(interleaved.root_leaves, (std::vector<std::vector<int64_t>>(3, {1})));
+}
+
 TEST(ReductionTreeTest, RefusesWhatItCannotHonour) {
   EXPECT_THROW(plan_reduction(8, 3, Assignment::kContiguous), std::invalid_argument);
   EXPECT_THROW(plan_reduction(9, 3, Assignment::kInterleaved), std::invalid_argument);
@@ -105,13 +118,34 @@ TEST(ShardLayoutTest, SlicesTileTheUnitOnChunkBoundaries) {
       EXPECT_EQ(layout.padded_elems, layout.slice_elems * ranks);
       int64_t end = 0;
       for (int rank = 0; rank < ranks; ++rank) {
-        const ElemRange owned = layout.owned(rank);
+        const ElemRange owned = layout.slices(rank, 1);
         EXPECT_EQ(owned.begin_elem, end);
         EXPECT_LE(owned.num_elems(), layout.slice_elems);
         end = owned.end_elem;
       }
       EXPECT_EQ(end, elems);
     }
+  }
+}
+
+// See Note [Groups of ranks].
+TEST(ShardLayoutTest, GroupsOwnEverySliceOnceAndKeepEverySliceOncePerGroup) {
+  for (const auto& [world_size, shard_ranks] :
+       std::vector<std::pair<int, int>>{{4, 4}, {4, 2}, {6, 3}, {6, 2}, {8, 4}, {8, 1}}) {
+    std::vector<int> owners(static_cast<size_t>(world_size));
+    std::vector<int> keepers(static_cast<size_t>(world_size));
+    for (int rank = 0; rank < world_size; ++rank) {
+      const Placement placement = {rank, world_size, shard_ranks};
+      ++owners[static_cast<size_t>(placement.owned(rank))];
+      const int first = placement.first_kept();
+      EXPECT_GE(placement.owned(rank), first);
+      EXPECT_LT(placement.owned(rank), first + placement.num_groups());
+      for (int slice = first; slice < first + placement.num_groups(); ++slice) {
+        ++keepers[static_cast<size_t>(slice)];
+      }
+    }
+    EXPECT_EQ(owners, std::vector<int>(static_cast<size_t>(world_size), 1));
+    EXPECT_EQ(keepers, std::vector<int>(static_cast<size_t>(world_size), world_size / shard_ranks));
   }
 }
 

@@ -1,6 +1,5 @@
 #include "operator/cli/estimate_command.h"
 
-#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <iostream>
@@ -80,14 +79,8 @@ EstimateReport estimate_job(const std::string& name, const common::TrainConfig& 
                         .limit_bytes = limit_bytes,
                         .reason = "",
                         .strategies = {}};
-  const std::vector<int64_t> units = common::unit_parameters(train.model);
-  const common::StrategyChoice choice = common::choose_strategy(
-      train.parallelism,
-      {.num_parameters = report.num_parameters,
-       .largest_unit = *std::max_element(units.begin(), units.end()),
-       .ranks = ranks,
-       .micro_batches_per_rank = std::max<int64_t>(1, train.batch.num_micro_batches() / ranks),
-       .available_memory_bytes = limit_bytes.value_or(0)});
+  const common::StrategyChoice choice =
+      common::choose_strategy(train, ranks, limit_bytes.value_or(0));
   report.reason = choice.reason;
   for (const Strategy strategy :
        {Strategy::kDdp, Strategy::kZero1, Strategy::kZero2, Strategy::kZero3}) {

@@ -5,10 +5,12 @@
 #include <bit>
 #include <cstdio>
 
+#include "runtime/common/estimate_memory.h"
+
 namespace lockstep::common {
 namespace {
 
-constexpr int64_t kFp32Bytes = 4;
+constexpr int64_t kFloatBytes = 4;
 constexpr int64_t kMostRanks = 4096;
 constexpr std::array kStrategies = {Strategy::kDdp, Strategy::kZero1, Strategy::kZero2,
                                     Strategy::kZero3};
@@ -24,121 +26,107 @@ std::string bytes_text(int64_t bytes) {
   return text;
 }
 
-// Partial sums that the tree keeps from one micro-batch to the next, besides the oldest.
-int64_t extra_partial_sums(const ParallelismConfig& config, int64_t micro_batches) {
-  if (config.reduction == Reduction::kFast || micro_batches < 2) return 0;
-  return static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(micro_batches - 1))) - 1;
+// What a rank may plan with.
+int64_t budget_of(int64_t available_bytes) {
+  return available_bytes / 10 * 9;
 }
 
-// Whether sharded gradients leave for their slices after every micro-step.
-bool reduces_at_once(const ParallelismConfig& config, int64_t ranks) {
-  return config.reduction == Reduction::kFast || std::has_single_bit(static_cast<uint64_t>(ranks));
-}
+struct Cost {
+  Strategy strategy = Strategy::kDdp;
+  int64_t memory_bytes = 0;
+  int64_t traffic_bytes = 0;
 
-// The smallest count of ranks from `facts.ranks` on whose zero3 fits in `budget`; 0 if none does.
-int64_t ranks_that_fit(const ParallelismConfig& config, StrategyFacts facts, int64_t budget) {
-  const int64_t samples = facts.ranks * facts.micro_batches_per_rank;
-  for (; facts.ranks <= std::min(samples, kMostRanks); ++facts.ranks) {
-    if (samples % facts.ranks != 0) continue;
-    facts.micro_batches_per_rank = samples / facts.ranks;
-    if (strategy_cost(Strategy::kZero3, config, facts).memory_bytes() <= budget) return facts.ranks;
+  bool operator<(const Cost& other) const {
+    if (traffic_bytes != other.traffic_bytes) return traffic_bytes < other.traffic_bytes;
+    return memory_bytes < other.memory_bytes;
   }
-  return 0;
+};
+
+Cost cost_of(Strategy strategy, const TrainConfig& train, int64_t ranks) {
+  return {strategy, estimate_memory(train, strategy, ranks).total(),
+          strategy_traffic_bytes(strategy, train, ranks)};
 }
 
-std::string describe(Strategy strategy, const StrategyCost& cost) {
-  return std::string(to_string(strategy))
+std::string describe(const Cost& cost) {
+  return std::string(to_string(cost.strategy))
       .append(" ")
-      .append(bytes_text(cost.memory_bytes()))
+      .append(bytes_text(cost.memory_bytes))
       .append(", sends ")
       .append(bytes_text(cost.traffic_bytes))
       .append(" a step");
 }
 
-// What to do when no strategy fits.
-StrategyChoice nothing_fits(const ParallelismConfig& config, const StrategyFacts& facts,
-                            int64_t budget) {
-  const StrategyCost cost = strategy_cost(Strategy::kZero3, config, facts);
-  std::string reason = "zero3: no strategy fits in half of a rank's memory (";
-  reason.append(bytes_text(budget)).append("): ").append(describe(Strategy::kZero3, cost));
-  const int64_t ranks = ranks_that_fit(config, facts, budget);
-  if (ranks > 0) {
-    reason.append("; it would fit with ").append(std::to_string(ranks)).append(" ranks");
-  } else {
-    reason.append(
-        "; it would with no number of ranks that divides the micro-batches: give each rank more "
-        "memory, as only tensor or pipeline parallelism, which this version has not, would need "
-        "less");
+StrategyChoice nothing_fits(const TrainConfig& train, int64_t ranks, int64_t available_bytes) {
+  const Cost least = cost_of(Strategy::kZero3, train, ranks);
+  std::string reason = "zero3: no strategy leaves a tenth of a rank's ";
+  reason.append(bytes_text(available_bytes)).append(" free; ").append(describe(least));
+  const bool fits = least.memory_bytes <= available_bytes;
+  const int64_t micro_batches = train.batch.num_micro_batches();
+  for (int64_t more = ranks + 1; more <= std::min(micro_batches, kMostRanks); ++more) {
+    if (micro_batches % more != 0) continue;
+    if (cost_of(Strategy::kZero3, train, more).memory_bytes > budget_of(available_bytes)) continue;
+    reason.append("; ").append(std::to_string(more)).append(" ranks would");
+    return {Strategy::kZero3, reason, fits};
   }
-  return {Strategy::kZero3, reason, cost.memory_bytes() <= facts.available_memory_bytes};
+  reason.append(
+      "; more ranks would not either: a smaller microBatchSize, activationCheckpointing, or tensor "
+      "or pipeline parallelism (not in this version) would");
+  return {Strategy::kZero3, reason, fits};
 }
 
 }  // namespace
 
-StrategyCost strategy_cost(Strategy strategy, const ParallelismConfig& config,
-                           const StrategyFacts& facts) {
-  const int64_t whole = facts.num_parameters * kFp32Bytes;
-  const int64_t unit = facts.largest_unit * kFp32Bytes;
-  const int64_t d = config.shard_ranks > 0 ? config.shard_ranks : facts.ranks;
-  const int64_t slice = (whole + d - 1) / d;
-  const int64_t micro_batches = facts.micro_batches_per_rank;
-  const bool at_once = strategy >= Strategy::kZero2 && reduces_at_once(config, facts.ranks);
-  const int64_t weights = strategy == Strategy::kZero3 ? slice : whole;
-  const int64_t moments = 2 * (strategy == Strategy::kDdp ? whole : slice);
-  // Sums of whole gradients lie where the final gradient does, if that is whole.
-  int64_t gradients = strategy >= Strategy::kZero2 ? slice : whole;
-  if (strategy >= Strategy::kZero2 && !at_once && micro_batches > 1) gradients += whole;
-  gradients += extra_partial_sums(config, micro_batches) * (at_once ? slice : whole);
+int64_t strategy_traffic_bytes(Strategy strategy, const TrainConfig& train, int64_t ranks) {
+  const ParallelismConfig& config = train.parallelism;
+  const bool is_fast = config.reduction == Reduction::kFast;
+  const bool sharded = strategy == Strategy::kZero2 || strategy == Strategy::kZero3;
+  const bool at_once = sharded && (is_fast || std::has_single_bit(static_cast<uint64_t>(ranks)));
+  const bool is_grouped = strategy == Strategy::kZero3 && config.shard_ranks > 0;
+  const int64_t group = is_grouped ? config.shard_ranks : ranks;
 
-  // One gradient being written, two exchanges of what is sent and received.
-  int64_t buffers = unit + 4 * std::min(unit, config.bucket_bytes);
-  if (strategy == Strategy::kZero3) buffers += (1 + config.prefetch_units) * unit;
-
+  const int64_t micro_batches = std::max<int64_t>(1, train.batch.num_micro_batches() / ranks);
+  const int64_t weights = kFloatBytes * num_parameters(train.model);
+  const int64_t gradients = num_parameters(train.model) * elem_bytes(config.reduce_dtype);
   const int64_t reductions = at_once ? micro_batches : 1;
-  const int64_t gathers = strategy == Strategy::kZero3 ? 2 * micro_batches : 1;
-  const int64_t to_replicas = slice - slice / (facts.ranks / d);  // under shardRanks
-  return {.state_bytes = weights + gradients + moments,
-          .buffer_bytes = buffers,
-          .traffic_bytes = reductions * (whole - whole / facts.ranks) +
-                           gathers * (whole - whole / d) + to_replicas};
+  int64_t bytes = reductions * (gradients - gradients / ranks);
+  if (strategy == Strategy::kDdp) bytes += gradients - gradients / ranks;
+  if (strategy == Strategy::kZero1 || strategy == Strategy::kZero2) {
+    bytes += weights - weights / ranks;
+  }
+  if (strategy == Strategy::kZero3) bytes += 2 * micro_batches * (weights - weights / group);
+  if (is_grouped) bytes += gradients / group - gradients / ranks;  // sums, to the replicas
+  return bytes;
 }
 
-StrategyChoice choose_strategy(const ParallelismConfig& config, const StrategyFacts& facts) {
+StrategyChoice choose_strategy(const TrainConfig& train, int64_t ranks, int64_t available_bytes) {
+  const ParallelismConfig& config = train.parallelism;
   if (config.strategy != Strategy::kAuto) {
     return {config.strategy, std::string(to_string(config.strategy)) + ": as the job asks"};
   }
   if (config.shard_ranks > 0) return {Strategy::kZero3, "zero3: as shardRanks asks"};
-  if (facts.ranks == 1) {
+  if (ranks == 1) {
+    const Cost cost = cost_of(Strategy::kDdp, train, ranks);
     return {Strategy::kDdp,
-            "ddp: one rank has nobody to share " +
-                bytes_text(strategy_cost(Strategy::kDdp, config, facts).state_bytes) +
-                " of model state with"};
+            "ddp: one rank has nobody to share its " + bytes_text(cost.memory_bytes) + " with",
+            available_bytes == 0 || cost.memory_bytes <= available_bytes};
   }
-  const bool known = facts.available_memory_bytes > 0;
-  const int64_t budget = facts.available_memory_bytes / 2;
-  std::optional<Strategy> best;
+  std::optional<Cost> best;
   std::string costs;
   for (const Strategy strategy : kStrategies) {
-    const StrategyCost cost = strategy_cost(strategy, config, facts);
-    costs.append(costs.empty() ? "" : "; ").append(describe(strategy, cost));
-    if (known && cost.memory_bytes() > budget) continue;
-    if (best) {
-      const StrategyCost least = strategy_cost(*best, config, facts);
-      const bool is_better =
-          cost.traffic_bytes < least.traffic_bytes ||
-          (cost.traffic_bytes == least.traffic_bytes && cost.memory_bytes() < least.memory_bytes());
-      if (!is_better) continue;
-    }
-    best = strategy;
+    const Cost cost = cost_of(strategy, train, ranks);
+    costs.append(costs.empty() ? "" : "; ").append(describe(cost));
+    if (available_bytes > 0 && cost.memory_bytes > budget_of(available_bytes)) continue;
+    if (!best || cost < *best) best = cost;
   }
-  if (!best) return nothing_fits(config, facts, budget);
-  std::string reason(to_string(*best));
-  reason.append(": least traffic, then least memory, of what fits in ")
-      .append(known ? "half of a rank's memory (" + bytes_text(budget) + ")"
-                    : "a memory of unknown size")
+  if (!best) return nothing_fits(train, ranks, available_bytes);
+  std::string reason(to_string(best->strategy));
+  reason.append(": least traffic, then least memory, of what ")
+      .append(available_bytes > 0
+                  ? "leaves a tenth of a rank's " + bytes_text(available_bytes) + " free"
+                  : "there is, as a rank's memory is unknown")
       .append(": ")
       .append(costs);
-  return {*best, reason};
+  return {best->strategy, reason};
 }
 
 std::string_view to_string(Strategy strategy) {

@@ -21,7 +21,7 @@ Field parallelism_section() {
                  0),
        choice("reduction", {"reproducible", "fast"}, {},
               "reproducible: the same bits on any number of ranks. fast: less memory and traffic, "
-              "the same bits for the same ranks only."),
+              "the same bits for the same ranks and strategy only."),
        choice("reduceDtype", {"fp32", "bf16"}, {},
               "Type in which gradients travel; sums are taken in fp32. bf16 needs reduction: "
               "fast."),

@@ -1,6 +1,5 @@
 #include "runtime/train/start_up.h"
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -158,14 +157,8 @@ int64_t available_memory_bytes(const common::WorkerEnv& env) {
 
 // Rank 0 chooses for all: free memory differs from rank to rank.
 common::Strategy agree_on_strategy(RankState& s) {
-  common::StrategyFacts facts = {
-      .num_parameters = s.decoder->num_parameters(),
-      .ranks = s.env.world_size,
-      .micro_batches_per_rank = s.config().batch.num_micro_batches() / s.env.world_size,
-      .available_memory_bytes = available_memory_bytes(s.env)};
-  for (const Unit& unit : s.units)
-    facts.largest_unit = std::max(facts.largest_unit, unit.num_elems);
-  const common::StrategyChoice choice = choose_strategy(s.config().parallelism, facts);
+  const common::StrategyChoice choice =
+      choose_strategy(s.config(), s.env.world_size, available_memory_bytes(s.env));
   std::optional<RunFailure> failure;
   if (s.is_rank0() && !choice.fits) {
     failure = RunFailure{ExitCode::kInvalidConfig, "train.parallelism.strategy: " + choice.reason,

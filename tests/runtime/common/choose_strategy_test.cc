@@ -6,105 +6,114 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/common/estimate_memory.h"
+
 namespace lockstep::common {
 namespace {
 
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr int64_t kMiB = 1 << 20;
-
-// A model of 1 Mi parameters (16 MiB of state), its units small, one micro-batch per rank.
-StrategyFacts facts_of(int64_t ranks, int64_t available_mebibytes) {
-  return {.num_parameters = kMiB,
-          .largest_unit = 1024,
-          .ranks = ranks,
-          .available_memory_bytes = available_mebibytes * kMiB};
+// 113 M parameters; `micro_batches` per step.
+TrainConfig train_of(int64_t micro_batches) {
+  return {.model = {.model_type = "llama",
+                    .vocab_size = 8192,
+                    .hidden_size = 1024,
+                    .intermediate_size = 2816,
+                    .num_hidden_layers = 8,
+                    .num_attention_heads = 16,
+                    .num_key_value_heads = 16,
+                    .head_dim = 64,
+                    .max_position_embeddings = 64},
+          .data = {.train = "", .sequence_length = 64},
+          .batch = {.global_batch_size = micro_batches, .micro_batch_size = 1}};
 }
 
-TEST(ChooseStrategyTest, FollowsTheTable) {
-  struct Row {
-    ParallelismConfig config;
-    StrategyFacts facts;
-    Strategy expected;
-    std::string reason;  // a part of it
-  };
-  StrategyFacts accumulating = facts_of(4, 64);
-  accumulating.micro_batches_per_rank = 2;
-  StrategyFacts tight = accumulating;
-  tight.available_memory_bytes = 16 * kMiB;
-  StrategyFacts tighter = accumulating;
-  tighter.available_memory_bytes = 10 * kMiB;
-  StrategyFacts odd = accumulating;
-  odd.ranks = 3;
-  const std::vector<Row> rows = {
-      {{.strategy = Strategy::kDdp}, facts_of(4, 1), Strategy::kDdp, "as the job asks"},
-      {{.strategy = Strategy::kZero3}, facts_of(1, 0), Strategy::kZero3, "as the job asks"},
-      {{.shard_ranks = 2}, facts_of(4, 1000), Strategy::kZero3, "as shardRanks asks"},
-      {{}, facts_of(1, 1), Strategy::kDdp, "one rank has nobody to share 16.0 MiB"},
-      // ddp, zero1 and zero2 move the same with one micro-batch per rank; zero2 needs least.
-      {{}, facts_of(4, 0), Strategy::kZero2, "memory of unknown size"},
-      {{}, facts_of(4, 64), Strategy::kZero2, "half of a rank's memory (32.0 MiB)"},
-      {{}, facts_of(4, 10), Strategy::kZero3, "zero3 4.0 MiB, sends 9.0 MiB a step"},
-      // With two, zero2 reduces twice as often.
-      {{}, accumulating, Strategy::kZero1, "zero1 10.0 MiB, sends 6.0 MiB a step"},
-      {{}, tight, Strategy::kZero2, "zero2 7.0 MiB, sends 9.0 MiB a step"},
-      {{}, tighter, Strategy::kZero3, "zero3 4.0 MiB, sends 18.0 MiB a step"},
-      // Three ranks exchange once per step and keep whole gradients until then.
-      {{}, odd, Strategy::kZero1, "zero2 12.0 MiB"},
-  };
-  for (const Row& row : rows) {
-    const StrategyChoice choice = choose_strategy(row.config, row.facts);
-    EXPECT_EQ(choice.strategy, row.expected) << choice.reason;
-    EXPECT_THAT(choice.reason, HasSubstr(row.reason));
-    EXPECT_THAT(choice.reason, StartsWith(std::string(to_string(row.expected)) + ": "));
-    EXPECT_TRUE(choice.fits);
+// The least memory of a rank in which `strategy` leaves a tenth free.
+int64_t memory_for(const TrainConfig& train, Strategy strategy, int64_t ranks) {
+  return estimate_memory(train, strategy, ranks).total() / 9 * 10 + 1000;
+}
+
+Strategy chosen(const TrainConfig& train, int64_t ranks, int64_t available_bytes) {
+  const StrategyChoice choice = choose_strategy(train, ranks, available_bytes);
+  EXPECT_THAT(choice.reason, StartsWith(std::string(to_string(choice.strategy)) + ": "));
+  EXPECT_TRUE(choice.fits);
+  return choice.strategy;
+}
+
+TEST(ChooseStrategyTest, FollowsTheJobWhateverFits) {
+  TrainConfig train = train_of(8);
+  for (const Strategy strategy :
+       {Strategy::kDdp, Strategy::kZero1, Strategy::kZero2, Strategy::kZero3}) {
+    train.parallelism.strategy = strategy;
+    EXPECT_EQ(chosen(train, 4, 1), strategy);
+  }
+  train.parallelism = {.shard_ranks = 2};
+  EXPECT_EQ(chosen(train, 4, 1), Strategy::kZero3);
+}
+
+TEST(ChooseStrategyTest, OneRankSharesWithNobody) {
+  EXPECT_EQ(chosen(train_of(8), 1, 0), Strategy::kDdp);
+  EXPECT_FALSE(choose_strategy(train_of(8), 1, 1).fits);
+}
+
+TEST(ChooseStrategyTest, TakesTheLeastTrafficThatFits) {
+  // With two micro-batches per rank, zero2 reduces twice a step and zero3 gathers four times.
+  const TrainConfig train = train_of(8);
+  EXPECT_EQ(chosen(train, 4, 0), Strategy::kZero1);
+  for (const Strategy strategy : {Strategy::kZero1, Strategy::kZero2, Strategy::kZero3}) {
+    EXPECT_EQ(chosen(train, 4, memory_for(train, strategy, 4)), strategy) << to_string(strategy);
+  }
+  // With one, zero2 moves no more than ddp and zero1, and needs less memory.
+  EXPECT_EQ(chosen(train_of(4), 4, 0), Strategy::kZero2);
+  // Three ranks exchange once per step and keep whole gradients until then: zero2 saves nothing.
+  EXPECT_EQ(chosen(train_of(6), 3, 0), Strategy::kZero1);
+}
+
+TEST(ChooseStrategyTest, TellsTheNumbers) {
+  const StrategyChoice choice = choose_strategy(train_of(8), 4, int64_t{8} << 30);
+  EXPECT_THAT(choice.reason, HasSubstr("leaves a tenth of a rank's 8.0 GiB free"));
+  for (const char* const part : {"ddp ", "; zero1 ", "; zero2 ", "; zero3 ", " a step"}) {
+    EXPECT_THAT(choice.reason, HasSubstr(part));
   }
 }
 
 TEST(ChooseStrategyTest, SaysHowManyRanksWouldFit) {
-  StrategyFacts facts = facts_of(2, 14);
-  facts.micro_batches_per_rank = 6;
-  const StrategyChoice choice = choose_strategy({}, facts);
+  const TrainConfig train = train_of(8);
+  const int64_t available = memory_for(train, Strategy::kZero3, 8);
+  const StrategyChoice choice = choose_strategy(train, 2, available);
   EXPECT_EQ(choice.strategy, Strategy::kZero3);
-  EXPECT_THAT(choice.reason, HasSubstr("it would fit with 4 ranks"));
-  EXPECT_TRUE(choice.fits) << "it is beyond half of the memory, not beyond all of it";
-  facts.available_memory_bytes = 11 * kMiB;
-  EXPECT_FALSE(choose_strategy({}, facts).fits);
+  EXPECT_THAT(choice.reason, HasSubstr("; 8 ranks would"));
+  EXPECT_FALSE(choice.fits);
+  const int64_t tight = estimate_memory(train, Strategy::kZero3, 2).total();
+  EXPECT_TRUE(choose_strategy(train, 2, tight).fits) << "not refused: the estimate may err";
 }
 
-TEST(ChooseStrategyTest, NamesTensorAndPipelineParallelismWhenAUnitAloneIsTooLarge) {
-  StrategyFacts facts = facts_of(8, 4);
-  facts.largest_unit = kMiB / 2;
-  const StrategyChoice choice = choose_strategy({}, facts);
+TEST(ChooseStrategyTest, NamesTensorAndPipelineParallelismWhereNoRankCountFits) {
+  const StrategyChoice choice = choose_strategy(train_of(8), 4, 1 << 20);
   EXPECT_EQ(choice.strategy, Strategy::kZero3);
-  EXPECT_THAT(choice.reason, HasSubstr("only tensor or pipeline parallelism"));
+  EXPECT_THAT(choice.reason, HasSubstr("tensor or pipeline parallelism (not in this version)"));
   EXPECT_FALSE(choice.fits);
 }
 
-// As printed by Megatron's distributed optimizer for fp32, and by ZeRO.
-TEST(StrategyCostTest, StateFollowsTheFormulas) {
-  for (const int64_t d : {1, 2, 4, 8}) {
-    const StrategyFacts facts = facts_of(d, 0);
-    EXPECT_EQ(strategy_cost(Strategy::kDdp, {}, facts).state_bytes, 16 * kMiB);
-    EXPECT_EQ(strategy_cost(Strategy::kZero1, {}, facts).state_bytes, 8 * kMiB + 8 * kMiB / d);
-    EXPECT_EQ(strategy_cost(Strategy::kZero2, {}, facts).state_bytes, 4 * kMiB + 12 * kMiB / d);
-    EXPECT_EQ(strategy_cost(Strategy::kZero3, {}, facts).state_bytes, 16 * kMiB / d);
-  }
-  EXPECT_EQ(strategy_cost(Strategy::kZero3, {.shard_ranks = 2}, facts_of(8, 0)).state_bytes,
-            16 * kMiB / 2);
-}
+TEST(StrategyTrafficTest, CountsReductionsAndGathers) {
+  const TrainConfig train = train_of(8);  // two micro-batches on each of 4 ranks
+  const int64_t whole = 4 * num_parameters(train.model);
+  const int64_t moved = whole - whole / 4;
+  EXPECT_EQ(strategy_traffic_bytes(Strategy::kDdp, train, 4), 2 * moved);
+  EXPECT_EQ(strategy_traffic_bytes(Strategy::kZero1, train, 4), 2 * moved);
+  EXPECT_EQ(strategy_traffic_bytes(Strategy::kZero2, train, 4), 3 * moved);
+  EXPECT_EQ(strategy_traffic_bytes(Strategy::kZero3, train, 4), 6 * moved);
+  EXPECT_EQ(strategy_traffic_bytes(Strategy::kZero3, train, 1), 0);
 
-TEST(StrategyCostTest, TheTreeCostsAPartialSumPerDoubling) {
-  StrategyFacts facts = facts_of(2, 0);
-  const std::vector<std::pair<int64_t, int64_t>> extra = {{1, 0}, {2, 0}, {4, 1}, {8, 2}, {7, 2}};
-  for (const auto& [micro_batches, sums] : extra) {
-    facts.micro_batches_per_rank = micro_batches;
-    EXPECT_EQ(strategy_cost(Strategy::kDdp, {}, facts).state_bytes, (16 + 4 * sums) * kMiB);
-    EXPECT_EQ(strategy_cost(Strategy::kZero3, {}, facts).state_bytes, (8 + 2 * sums) * kMiB);
-    EXPECT_EQ(strategy_cost(Strategy::kDdp, {.reduction = Reduction::kFast}, facts).state_bytes,
-              16 * kMiB);
-  }
+  TrainConfig grouped = train;
+  grouped.parallelism.shard_ranks = 2;
+  EXPECT_EQ(strategy_traffic_bytes(Strategy::kZero3, grouped, 4),
+            2 * moved + 4 * (whole / 2) + whole / 4);
+  TrainConfig rounded = train;
+  rounded.parallelism.reduction = Reduction::kFast;
+  rounded.parallelism.reduce_dtype = DType::kBf16;
+  EXPECT_EQ(strategy_traffic_bytes(Strategy::kDdp, rounded, 4), moved);
 }
 
 TEST(StrategyTest, NamesAreReadBack) {

@@ -10,7 +10,7 @@ Field parallelism_section() {
                          "Gradients travel in exchanges of about this size: larger units are "
                          "split, smaller ones joined."};
   bucket_bytes.default_value = "25Mi";
-  Field field = object(
+  return object(
       "parallelism", "How the ranks share the work.",
       {choice("strategy", {"auto", "ddp", "zero1", "zero2", "zero3"}, {"fsdp"},
               "What the ranks share. ddp: nothing; zero1: the optimizer's moments; "
@@ -21,22 +21,12 @@ Field parallelism_section() {
                  0),
        choice("reduction", {"reproducible", "fast"}, {},
               "reproducible: the same bits on any number of ranks. fast: less memory and traffic, "
-              "the same bits for the same ranks only."),
+              "the same bits for the same ranks and strategy only."),
        choice("reduceDtype", {"fp32", "bf16"}, {},
               "Type in which gradients travel; sums are taken in fp32. bf16 needs reduction: "
               "fast."),
        bucket_bytes,
        defaulted(integer("prefetchUnits", 0, 64, "Units whose weights zero3 gathers ahead."), 1)});
-  field.rules = {
-      {"self.shardRanks == 0 || self.strategy in ['auto', 'zero3']",
-       "shardRanks needs strategy zero3", ".shardRanks"},
-      {"self.shardRanks != 1", "shardRanks must be 0 or at least 2: for whole copies choose ddp",
-       ".shardRanks"},
-      {"self.reduceDtype == 'fp32' || self.reduction == 'fast'",
-       "reduceDtype bf16 needs reduction fast: rounded gradients have other bits on every rank "
-       "count",
-       ".reduceDtype"}};
-  return field;
 }
 
 }  // namespace lockstep::common

@@ -46,6 +46,16 @@ Field train() {
        "everySteps needs data.validation", ".evaluation.everySteps"},
       {"self.evaluation.everySteps > 0 || self.evaluation.earlyStoppingPatience == 0",
        "earlyStoppingPatience needs everySteps", ".evaluation.earlyStoppingPatience"},
+      // Not in the section: its default is {}, and an API server evaluates a section's rules on it.
+      {"self.parallelism.shardRanks == 0 || self.parallelism.strategy in ['auto', 'zero3']",
+       "shardRanks needs strategy zero3", ".parallelism.shardRanks"},
+      {"self.parallelism.shardRanks != 1",
+       "shardRanks must be 0 or at least 2: for whole copies choose ddp",
+       ".parallelism.shardRanks"},
+      {"self.parallelism.reduceDtype == 'fp32' || self.parallelism.reduction == 'fast'",
+       "reduceDtype bf16 needs reduction fast: rounded gradients have other bits on every rank "
+       "count",
+       ".parallelism.reduceDtype"},
       {"self.data.sequenceLength <= self.model.config.max_position_embeddings",
        "sequenceLength must be at most model.config.max_position_embeddings",
        ".data.sequenceLength"},

@@ -8,39 +8,9 @@ namespace {
 
 constexpr double kMaxSeed = 9007199254740991;  // 2^53 - 1: the largest integer that JSON keeps
 
-Field train() {
-  Field field{.name = "train", .type = FieldType::kObject, .doc = "The training configuration."};
-  Field epochs = positive(number("epochs", 0, 1e6, 0,
-                                 "Passes over the data, in place of steps; the steps follow from "
-                                 "the data when training starts."));
-  epochs.default_value = nullptr;
-  field.children = {
-      choice("task", {"pretrain"}, {"sft", "dpo", "orpo", "reward", "distill"}, "What to do."),
-      model_section(),
-      tokenizer_section(),
-      data_section(),
-      batch_section(),
-      integer("steps", 1, kMaxCount, "Optimizer steps to make; or give epochs."),
-      epochs,
-      choice("precision", {"fp32"}, {"bf16", "fp16"}, "Type of the computation."),
-      parallelism_section(),
-      choice("activationCheckpointing", {"none", "block", "selective"}, {},
-             "What a layer keeps for backward. block: its input; forward runs again. selective: "
-             "also the attention's output; the rest runs again. Same bits, less memory."),
-      optimizer_section(),
-      schedule_section(),
-      checkpoint_section(),
-      evaluation_section(),
-      object("export", "The model that is left at the end.",
-             {choice("format", {"huggingface"}, {}, "Layout of the model folder."),
-              boolean("atEnd", true, "Whether to export when training ends."),
-              choice("dtype", {"fp32"}, {"bf16", "fp16"}, "Type of the exported weights.")}),
-      logging_section(),
-      communication_section(),
-      defaulted(integer("seed", 0, kMaxSeed, "Seed of weights and data order."), 42),
-  };
-  field.planned = {"lossScale", "offload", "lora"};
-  field.rules = {
+// Relations between sections, as CEL over the train section.
+std::vector<CelRule> train_rules() {
+  return {
       {"has(self.steps) != has(self.epochs)", "give either steps or epochs", ""},
       {"has(self.data.validation) || self.evaluation.everySteps == 0",
        "everySteps needs data.validation", ".evaluation.everySteps"},
@@ -73,6 +43,41 @@ Field train() {
        "+ double(self.schedule.decaySteps) < double(self.steps) + 0.5",
        "warm-up and decaySteps must fit into steps", ".schedule.decaySteps"},
   };
+}
+
+Field train() {
+  Field field{.name = "train", .type = FieldType::kObject, .doc = "The training configuration."};
+  Field epochs = positive(number("epochs", 0, 1e6, 0,
+                                 "Passes over the data, in place of steps; the steps follow from "
+                                 "the data when training starts."));
+  epochs.default_value = nullptr;
+  field.children = {
+      choice("task", {"pretrain"}, {"sft", "dpo", "orpo", "reward", "distill"}, "What to do."),
+      model_section(),
+      tokenizer_section(),
+      data_section(),
+      batch_section(),
+      integer("steps", 1, kMaxCount, "Optimizer steps to make; or give epochs."),
+      epochs,
+      choice("precision", {"fp32"}, {"bf16", "fp16"}, "Type of the computation."),
+      parallelism_section(),
+      choice("activationCheckpointing", {"none", "block", "selective"}, {},
+             "What a layer keeps for backward. block: its input; forward runs again. selective: "
+             "also the attention's output; the rest runs again. Same bits, less memory."),
+      optimizer_section(),
+      schedule_section(),
+      checkpoint_section(),
+      evaluation_section(),
+      object("export", "The model that is left at the end.",
+             {choice("format", {"huggingface"}, {}, "Layout of the model folder."),
+              boolean("atEnd", true, "Whether to export when training ends."),
+              choice("dtype", {"fp32"}, {"bf16", "fp16"}, "Type of the exported weights.")}),
+      logging_section(),
+      communication_section(),
+      defaulted(integer("seed", 0, kMaxSeed, "Seed of weights and data order."), 42),
+  };
+  field.planned = {"lossScale", "offload", "lora"};
+  field.rules = train_rules();
   return field;
 }
 

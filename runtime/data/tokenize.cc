@@ -63,7 +63,7 @@ struct Tokenization::State {
     tokenizer.encode(text, [&](std::span<const int32_t> tokens) {
       if (added) added = writer->add_tokens(tokens, {});
     });
-    RETURN_IF_ERROR(added);
+    if (!added) return added;
     return writer->end_document();
   }
 

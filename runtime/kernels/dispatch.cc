@@ -69,8 +69,8 @@ std::vector<KernelTable> supported_kernels() {
 }
 
 const KernelTable& chosen_kernels() {
-  static const KernelTable kChosen = choose_kernels();
-  return kChosen;
+  static const KernelTable chosen = choose_kernels();
+  return chosen;
 }
 
 const char* kernel_isa() {

@@ -39,11 +39,11 @@ ProductPath product_path(DType dtype) {
   // One at a time: what fp16 lacks must not fail a run in bf16.
   if (dtype == DType::kFp32) return ProductPath::kNative;
   if (dtype == DType::kBf16) {
-    static const ProductPath kBf16 = choose_path(DType::kBf16);
-    return kBf16;
+    static const ProductPath bf16 = choose_path(DType::kBf16);
+    return bf16;
   }
-  static const ProductPath kFp16 = choose_path(DType::kFp16);
-  return kFp16;
+  static const ProductPath fp16 = choose_path(DType::kFp16);
+  return fp16;
 }
 
 }  // namespace lockstep::runtime

@@ -13,7 +13,6 @@ namespace lockstep::runtime {
 namespace {
 
 using common::ExitCode;
-using common::Result;
 using Clock = std::chrono::steady_clock;
 
 // The samples of a micro-batch: fewer than rows in the last one, none beyond it.

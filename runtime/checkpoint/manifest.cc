@@ -185,15 +185,26 @@ std::string_view to_string(PieceKind kind) {
   return "unknown";
 }
 
+int num_moments(const Manifest& manifest) {
+  int moments = 0;
+  for (const Piece& piece : manifest.pieces) {
+    moments =
+        std::max(moments, static_cast<int>(piece.kind) - static_cast<int>(PieceKind::kWeights));
+  }
+  return moments;
+}
+
 Result<void> check_pieces(const Manifest& manifest) {
   std::map<std::pair<int64_t, PieceKind>, std::vector<const Piece*>> groups;
   for (const Piece& piece : manifest.pieces) {
     RETURN_IF_ERROR(check_piece(piece, manifest.units));
     groups[{piece.unit, piece.kind}].push_back(&piece);
   }
+  std::vector<PieceKind> kinds = {PieceKind::kWeights, PieceKind::kMoment1, PieceKind::kMoment2};
+  kinds.resize(1 + static_cast<std::size_t>(num_moments(manifest)));
   for (std::size_t i = 0; i < manifest.units.size(); ++i) {
     const ManifestUnit& unit = manifest.units[i];
-    for (const PieceKind kind : {PieceKind::kWeights, PieceKind::kMoment1, PieceKind::kMoment2}) {
+    for (const PieceKind kind : kinds) {
       const std::string where = "unit " + unit.name + ", " + std::string(to_string(kind));
       RETURN_IF_ERROR(check_tiling(where, unit.num_elems, groups[{static_cast<int64_t>(i), kind}]));
     }

@@ -18,6 +18,7 @@ inline constexpr std::string_view kManifestName = "manifest.json";
 // slice verifies no more than it must. Part of the format.
 inline constexpr int64_t kChecksumBlockBytes = 256 * 1024;
 
+// Which moments there are is the optimizer's: two, one or none.
 enum class PieceKind { kWeights, kMoment1, kMoment2 };
 std::string_view to_string(PieceKind kind);
 
@@ -51,12 +52,16 @@ struct Manifest {
   std::string train_json;  // the normalised `spec.train`
   std::string corpus_fingerprint;
   std::vector<ManifestUnit> units;
-  std::vector<Piece> pieces;  // for every unit and kind they tile the unit
+  std::vector<Piece> pieces;  // of the weights and each kind kept, they tile every unit
   bool operator==(const Manifest&) const = default;
 };
 
-// kDataLoss, naming unit, kind and element, if the pieces do not tile every unit for every kind or
-// if a piece is malformed (unknown unit, a file name with a slash, a wrong count of checksums).
+// Moments per weight that the checkpoint keeps: 0, 1 or 2.
+int num_moments(const Manifest& manifest);
+
+// kDataLoss, naming unit, kind and element, if the pieces do not tile every unit for the weights
+// and every moment up to the last one kept, or if a piece is malformed (unknown unit, a file name
+// with a slash, a wrong count of checksums).
 common::Result<void> check_pieces(const Manifest& manifest);
 
 // JSON text that carries its own checksum.

@@ -94,8 +94,8 @@ Result<std::vector<Piece>> write_shards(Disk& disk, const ShardTarget& target,
   std::vector<Piece> pieces;
   int64_t offset_bytes = 0;
   for (const UnitSlice& slice : slices) {
-    assert(slice.weights.size() == slice.moment1.size());
-    assert(slice.weights.size() == slice.moment2.size());
+    assert(slice.moment1.empty() || slice.weights.size() == slice.moment1.size());
+    assert(slice.moment2.empty() || slice.weights.size() == slice.moment2.size());
     const auto add = [&](PieceKind kind, std::span<const float> values) {
       Piece piece;
       piece.unit = slice.unit;

@@ -109,6 +109,7 @@ MemoryEstimate estimate_memory(const TrainConfig& train, Strategy strategy, int6
   const ParallelismConfig& config = train.parallelism;
   const bool is_grouped = shards_weights && config.shard_ranks > 0;
   const int64_t slices_kept = is_grouped ? ranks / config.shard_ranks : 1;
+  const int64_t moments = num_moments(train.optimizer);
   MemoryEstimate out;
   int64_t largest = 0;
   const std::vector<UnitSizes> units = unit_sizes(train.model, ranks);
@@ -117,8 +118,8 @@ MemoryEstimate estimate_memory(const TrainConfig& train, Strategy strategy, int6
     const int64_t kept = kFloatBytes * slices_kept * unit.slice;
     out.weights += shards_weights ? kept : padded;
     out.gradients += shards_gradients ? kept : padded;
-    out.optimizer += 2 * (shards_moments ? kept : padded);
-    if (train.checkpoint.async) out.snapshot += 3 * kFloatBytes * unit.slice;
+    out.optimizer += moments * (shards_moments ? kept : padded);
+    if (train.checkpoint.async) out.snapshot += (1 + moments) * kFloatBytes * unit.slice;
     largest = std::max(largest, padded);
   }
   out.partial_sums = reduction_bytes(

@@ -15,7 +15,7 @@ namespace lockstep::common {
 struct MemoryEstimate {
   int64_t weights = 0;
   int64_t gradients = 0;
-  int64_t optimizer = 0;     // both moments
+  int64_t optimizer = 0;     // the moments that it has
   int64_t activations = 0;   // of one micro-batch, scratch of the layers included
   int64_t logits = 0;        // what the head's chunk of logits needs beyond that scratch
   int64_t gathered = 0;      // zero3: full weights of the units in use

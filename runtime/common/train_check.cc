@@ -227,6 +227,24 @@ void check_decay(Relations& out) {
   }
 }
 
+void check_optimizer(Relations& out) {
+  const json* name = out.find("optimizer/name");
+  const json* momentum = out.find("optimizer/momentum");
+  const json* nesterov = out.find("optimizer/nesterov");
+  if (name == nullptr || !name->is_string()) return;
+  for (const char* const field : {"momentum", "nesterov"}) {
+    if (*name == "sgd" || out.find(std::string("optimizer/").append(field)) == nullptr) continue;
+    out.report(std::string(".optimizer.").append(field),
+               std::string("is of sgd only, name is ").append(name->get<std::string>()),
+               "remove it");
+  }
+  const bool has_momentum =
+      momentum != nullptr && momentum->is_number() && momentum->get<double>() > 0;
+  if (*name == "sgd" && nesterov != nullptr && *nesterov == true && !has_momentum) {
+    out.report(".optimizer.nesterov", "needs a momentum above 0", "give optimizer.momentum");
+  }
+}
+
 void check_warmup_lr(Relations& out) {
   const json* lr = out.find("optimizer/lr");
   const json* start = out.find("schedule/warmupMinLr");
@@ -285,6 +303,7 @@ Problems check_train_relations(const json& train, int64_t ranks, const std::stri
   check_warmup(out);
   check_decay(out);
   check_warmup_lr(out);
+  check_optimizer(out);
   return std::move(out.problems);
 }
 

@@ -31,10 +31,17 @@ ModelConfig decode_model(const json& config) {
 }
 
 OptimizerConfig decode_optimizer(const json& optimizer) {
-  return {.lr = optimizer.at("lr").get<double>(),
+  using Kind = OptimizerConfig::Kind;
+  const json& name = optimizer.at("name");
+  return {.kind = name == "sgd"    ? Kind::kSgd
+                  : name == "adam" ? Kind::kAdam
+                                   : Kind::kAdamW,
+          .lr = optimizer.at("lr").get<double>(),
           .beta1 = optimizer.at("betas").at(0).get<double>(),
           .beta2 = optimizer.at("betas").at(1).get<double>(),
           .eps = optimizer.at("eps").get<double>(),
+          .momentum = optimizer.value("momentum", 0.0),
+          .nesterov = optimizer.value("nesterov", false),
           .weight_decay = optimizer.at("weightDecay").get<double>(),
           .decay_matrices_only = optimizer.at("weightDecayOn") == "matrices",
           .gradient_clip = optimizer.at("gradientClip").get<double>()};
@@ -155,6 +162,11 @@ Result<JobFile> parse_job_file(const std::string& text, const std::string& path)
 }
 
 }  // namespace
+
+int num_moments(const OptimizerConfig& optimizer) {
+  if (optimizer.kind != OptimizerConfig::Kind::kSgd) return 2;
+  return optimizer.momentum > 0 ? 1 : 0;
+}
 
 TrainConfig decode_train(const json& train) {
   const json defaulted = check_and_default(train_fields(), train, "").value;

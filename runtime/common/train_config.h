@@ -74,15 +74,23 @@ struct ParallelismConfig {
   int64_t prefetch_units = 1;
 };
 
-struct OptimizerConfig {  // AdamW
+struct OptimizerConfig {
+  enum class Kind { kAdamW, kAdam, kSgd };
+  Kind kind = Kind::kAdamW;
   double lr = 3e-4;
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double weight_decay = 0.1;
+  double momentum = 0;  // of sgd
+  bool nesterov = false;
+  double weight_decay = 0.1;        // decoupled in adamw, part of the gradient in the others
   bool decay_matrices_only = true;  // weightDecayOn: matrices | all
   double gradient_clip = 1.0;       // global norm; 0 = off
 };
+
+// fp32 values per weight that the optimizer keeps from step to step: 2 for adamw and adam, 1 for
+// sgd with momentum, 0 without.
+int num_moments(const OptimizerConfig& optimizer);
 
 struct ScheduleConfig {
   enum class Kind { kCosine, kLinear, kConstant, kWarmupStableDecay };
@@ -134,8 +142,8 @@ struct ResolvedTrain {
 };
 
 // Decides what follows from other fields: the third of globalBatchSize, microBatchSize and
-// accumulationSteps, num_key_value_heads, head_dim, warmupSteps, decaySteps of wsd. The result
-// names globalBatchSize and microBatchSize only, so it does not depend on `ranks` unless
+// accumulationSteps, num_key_value_heads, head_dim, warmupSteps, decaySteps of wsd, weightDecay.
+// The result names globalBatchSize and microBatchSize only, so it does not depend on `ranks` unless
 // accumulationSteps was given. What cannot be decided is left as found, for check_train().
 // Idempotent; never throws.
 //   train: after check_and_default(train_fields(), ...).

@@ -9,6 +9,7 @@ namespace {
 using nlohmann::json;
 
 constexpr double kDefaultWarmupRatio = 0.03;
+constexpr double kDefaultDecoupledDecay = 0.1;
 constexpr double kDefaultDecayRatio = 0.1;  // of wsd
 constexpr int64_t kMaxSteps = 1'000'000'000;
 
@@ -110,6 +111,18 @@ void resolve_schedule(json& schedule, int64_t steps, std::vector<std::string>& n
   }
 }
 
+void resolve_optimizer(json& optimizer, std::vector<std::string>& notes) {
+  const json name = optimizer.value("name", json());
+  if (optimizer.contains("weightDecay") || !name.is_string()) return;
+  const double decay = name == "adamw" ? kDefaultDecoupledDecay : 0.0;
+  optimizer["weightDecay"] = decay;
+  notes.push_back(std::string("optimizer.weightDecay = ")
+                      .append(json(decay).dump())
+                      .append(" (default of ")
+                      .append(name.get<std::string>())
+                      .append(")"));
+}
+
 // The object `parent[key]`, or null.
 json* find_object(json& parent, const char* key) {
   if (!parent.is_object()) return nullptr;
@@ -138,6 +151,9 @@ ResolvedTrain resolve_train(const json& train, int64_t ranks) {
   }
   if (json* model = find_object(result.train, "model")) {
     if (json* config = find_object(*model, "config")) resolve_model(*config, result.notes);
+  }
+  if (json* optimizer = find_object(result.train, "optimizer")) {
+    resolve_optimizer(*optimizer, result.notes);
   }
   if (json* schedule = find_object(result.train, "schedule")) {
     if (const std::optional<int64_t> steps = positive(result.train, "steps", kMaxSteps)) {

@@ -16,16 +16,16 @@ LOCKSTEP_DECLARE_KERNELS(avx2)
 LOCKSTEP_DECLARE_KERNELS(avx512)
 #endif
 
-#define LOCKSTEP_KERNEL_TABLE(set)                                                                \
-  KernelTable {                                                                                   \
-    .isa = #set, .rms_norm_forward = &set::rms_norm_forward,                                      \
-    .rms_norm_backward = &set::rms_norm_backward, .rotary_forward = &set::rotary_forward,         \
-    .rotary_backward = &set::rotary_backward, .swiglu_forward = &set::swiglu_forward,             \
-    .swiglu_backward = &set::swiglu_backward, .embedding_backward = &set::embedding_backward,     \
-    .cross_entropy = &set::cross_entropy, .narrow = &set::narrow, .widen = &set::widen,           \
-    .add_in_place = &set::add_in_place, .adamw = &set::adamw,                                     \
-    .sum_squares_chunks = &set::sum_squares_chunks, .attention_forward = &set::attention_forward, \
-    .attention_backward = &set::attention_backward                                                \
+#define LOCKSTEP_KERNEL_TABLE(set)                                                               \
+  KernelTable {                                                                                  \
+    .isa = #set, .rms_norm_forward = &set::rms_norm_forward,                                     \
+    .rms_norm_backward = &set::rms_norm_backward, .rotary_forward = &set::rotary_forward,        \
+    .rotary_backward = &set::rotary_backward, .swiglu_forward = &set::swiglu_forward,            \
+    .swiglu_backward = &set::swiglu_backward, .embedding_backward = &set::embedding_backward,    \
+    .cross_entropy = &set::cross_entropy, .narrow = &set::narrow, .widen = &set::widen,          \
+    .add_in_place = &set::add_in_place, .adamw = &set::adamw, .adam = &set::adam,                \
+    .sgd = &set::sgd, .sum_squares_chunks = &set::sum_squares_chunks,                            \
+    .attention_forward = &set::attention_forward, .attention_backward = &set::attention_backward \
   }
 
 namespace lockstep::runtime {
@@ -127,9 +127,18 @@ void add_in_place(int64_t n, const float* x, float* y) {
   chosen_kernels().add_in_place(n, x, y);
 }
 
-void adamw(const AdamWStep& step, int64_t n, const float* gradient, float* weight, float* m,
+void adamw(const AdamStep& step, int64_t n, const float* gradient, float* weight, float* m,
            float* v) {
   chosen_kernels().adamw(step, n, gradient, weight, m, v);
+}
+
+void adam(const AdamStep& step, int64_t n, const float* gradient, float* weight, float* m,
+          float* v) {
+  chosen_kernels().adam(step, n, gradient, weight, m, v);
+}
+
+void sgd(const SgdStep& step, int64_t n, const float* gradient, float* weight, float* buffer) {
+  chosen_kernels().sgd(step, n, gradient, weight, buffer);
 }
 
 void sum_squares_chunks(int64_t n, const float* x, double* chunk_sums) {

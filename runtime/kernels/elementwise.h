@@ -66,16 +66,28 @@ void widen(int64_t n, ConstValues x, float* y);
 // y += x over n elements.
 void add_in_place(int64_t n, const float* x, float* y);
 
-// AdamW with decoupled decay, PyTorch's arithmetic order (source: torch.optim.AdamW).
+// One step of Adam or AdamW, in PyTorch's arithmetic order (source: torch.optim).
 // Doubles, because 1 - beta2 taken in fp32 is off by 1e-5; each derived factor is rounded once.
-struct AdamWStep {
+struct AdamStep {
   double lr = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0;
   double bias_correction1 = 1, bias_correction2 = 1;  // 1 - beta^t
   double gradient_scale = 1;                          // clip factor
 };
+// AdamW shrinks the weight by lr * weight_decay; Adam adds weight_decay * weight to the gradient.
 // weight, m, v: [n], updated in place; gradient: [n].
-void adamw(const AdamWStep& step, int64_t n, const float* gradient, float* weight, float* m,
+void adamw(const AdamStep& step, int64_t n, const float* gradient, float* weight, float* m,
            float* v);
+void adam(const AdamStep& step, int64_t n, const float* gradient, float* weight, float* m,
+          float* v);
+
+// One step of SGD with coupled decay, in PyTorch's arithmetic order (source: torch.optim.SGD).
+struct SgdStep {
+  double lr = 0, momentum = 0, weight_decay = 0;
+  bool nesterov = false;
+  double gradient_scale = 1;  // clip factor
+};
+// weight, buffer: [n], updated in place; gradient: [n]. buffer is null without momentum.
+void sgd(const SgdStep& step, int64_t n, const float* gradient, float* weight, float* buffer);
 
 // Sums of squares in fp64 of consecutive chunks of kNormChunkElems elements (the last may be
 // short).

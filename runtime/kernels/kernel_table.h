@@ -23,6 +23,8 @@ struct KernelTable {
   decltype(&runtime::widen) widen = nullptr;
   decltype(&runtime::add_in_place) add_in_place = nullptr;
   decltype(&runtime::adamw) adamw = nullptr;
+  decltype(&runtime::adam) adam = nullptr;
+  decltype(&runtime::sgd) sgd = nullptr;
   decltype(&runtime::sum_squares_chunks) sum_squares_chunks = nullptr;
   decltype(&runtime::attention_forward) attention_forward = nullptr;
   decltype(&runtime::attention_backward) attention_backward = nullptr;

@@ -45,11 +45,10 @@ Groups form_groups(const Placement& placement, Collective& world) {
   return {world.split(shards), world.split(replicas)};
 }
 
-std::vector<UnitStorage> allocate(const Layouts& layouts, const Sharding& sharding,
-                                  const Placement& placement) {
+std::vector<UnitStorage> allocate(const Layouts& layouts, const UnitStorageOptions& options) {
   std::vector<UnitStorage> storage;
   storage.reserve(layouts.size());
-  for (const UnitSlices& layout : layouts) storage.emplace_back(layout, sharding, placement);
+  for (const UnitSlices& layout : layouts) storage.emplace_back(layout, options);
   return storage;
 }
 
@@ -93,7 +92,9 @@ class DataParallel final : public Parallelism {
   DataParallel(const DataParallelOptions& options, const Layouts& layouts,
                const Placement& placement, Collective& world)
       : groups_(form_groups(placement, world)),
-        storage_(allocate(layouts, options.sharding, placement)),
+        storage_(allocate(layouts, {.sharding = options.sharding,
+                                    .num_moments = options.num_moments,
+                                    .placement = placement})),
         weights_(make_weight_source(storage_, options, groups_.shards ? *groups_.shards : world)),
         owned_(make_shards(storage_, layouts, placement.owned(placement.rank), 1)) {
     const bool replicated = !options.sharding.moments;

@@ -2,8 +2,8 @@
 
 namespace lockstep::runtime {
 
-std::vector<std::vector<DecayRange>> decay_ranges(std::span<const Unit> units, bool matrices_only) {
-  std::vector<std::vector<DecayRange>> ranges;
+DecayRanges decay_ranges(std::span<const Unit> units, bool matrices_only) {
+  DecayRanges ranges;
   for (const Unit& unit : units) {
     std::vector<DecayRange>& of_unit = ranges.emplace_back();
     for (const UnitTensor& tensor : unit.tensors) {

@@ -11,11 +11,12 @@ UnitPart allocate(const UnitSlices& layout, bool sharded, const Placement& place
 
 }  // namespace
 
-UnitStorage::UnitStorage(const UnitSlices& layout, const Sharding& sharding,
-                         const Placement& placement)
-    : weights(allocate(layout, sharding.weights, placement)),
-      gradient(allocate(layout, sharding.gradients, placement)),
-      moment1(allocate(layout, sharding.moments, placement)),
-      moment2(allocate(layout, sharding.moments, placement)) {}
+UnitStorage::UnitStorage(const UnitSlices& layout, const UnitStorageOptions& options)
+    : weights(allocate(layout, options.sharding.weights, options.placement)),
+      gradient(allocate(layout, options.sharding.gradients, options.placement)) {
+  const bool sharded = options.sharding.moments;
+  if (options.num_moments >= 1) moment1 = allocate(layout, sharded, options.placement);
+  if (options.num_moments >= 2) moment2 = allocate(layout, sharded, options.placement);
+}
 
 }  // namespace lockstep::runtime

@@ -15,8 +15,10 @@ struct UnitPart {
   int64_t begin_elem = 0;
   FloatBuffer values;
 
-  // A view of `range`, which lies in the part. Stays valid when `values` is moved.
+  // A view of `range`, which lies in the part; an empty one of a part without values. Stays valid
+  // when `values` is moved.
   std::span<float> view(const ElemRange& range) const {
+    if (values.num_elems() == 0) return {};
     return values.elems().subspan(static_cast<size_t>(range.begin_elem - begin_elem),
                                   static_cast<size_t>(range.num_elems()));
   }
@@ -30,9 +32,15 @@ struct Sharding {
   bool weights = false;
 };
 
-// Zeroed buffers of one unit.
+struct UnitStorageOptions {
+  Sharding sharding;
+  int num_moments = 2;  // of the optimizer
+  Placement placement;
+};
+
+// Zeroed buffers of one unit. A moment that the optimizer does not have is empty.
 struct UnitStorage {
-  UnitStorage(const UnitSlices& layout, const Sharding& sharding, const Placement& placement);
+  UnitStorage(const UnitSlices& layout, const UnitStorageOptions& options);
 
   UnitPart weights;
   UnitPart gradient;

@@ -14,7 +14,7 @@
 #include "runtime/data/batch_loader.h"
 #include "runtime/data/sample_source.h"
 #include "runtime/model/decoder.h"
-#include "runtime/optim/adamw_optimizer.h"
+#include "runtime/optim/optimizer.h"
 #include "runtime/parallel/global_norm.h"
 #include "runtime/parallel/parallelism.h"
 #include "runtime/train/checkpoint_saver.h"
@@ -34,7 +34,7 @@ struct RankState {
   std::string strategy;  // as in the job, never "auto"
   std::unique_ptr<Decoder> decoder;
   std::unique_ptr<Parallelism> parallelism;
-  std::optional<AdamWOptimizer> optimizer;
+  std::unique_ptr<Optimizer> optimizer;
   std::optional<GlobalNorm> global_norm;
   std::unique_ptr<CheckpointSaver> saver;
   int64_t step = 0;                     // finished steps

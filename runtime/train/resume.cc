@@ -25,7 +25,8 @@ constexpr char kDifferentRun[] =
 // Fields of spec.train that decide which numbers a step computes, besides what the manifest names.
 const std::vector<std::string>& decisive_fields() {
   static const std::vector<std::string> fields = {
-      "/model", "/batch", "/data/sequenceLength", "/data/packing", "/data/shuffle", "/seed"};
+      "/model",          "/batch", "/data/sequenceLength", "/data/packing", "/data/shuffle",
+      "/optimizer/name", "/seed"};
   return fields;
 }
 
@@ -61,8 +62,11 @@ bool same_units(const std::vector<Unit>& units, const std::vector<ManifestUnit>&
 Result<void> load_shard(const CheckpointReader& reader, const ParamShard& shard) {
   RETURN_IF_ERROR(
       reader.read_slice(shard.unit, PieceKind::kWeights, shard.begin_elem, shard.weights));
-  RETURN_IF_ERROR(
-      reader.read_slice(shard.unit, PieceKind::kMoment1, shard.begin_elem, shard.moment1));
+  if (!shard.moment1.empty()) {
+    RETURN_IF_ERROR(
+        reader.read_slice(shard.unit, PieceKind::kMoment1, shard.begin_elem, shard.moment1));
+  }
+  if (shard.moment2.empty()) return {};
   return reader.read_slice(shard.unit, PieceKind::kMoment2, shard.begin_elem, shard.moment2);
 }
 
@@ -175,6 +179,14 @@ int64_t agree_on_choice(RankState& s, Candidates& candidates) {
 std::optional<Error> find_conflict(const RankState& s, const Manifest& manifest) {
   const std::string difference = first_difference(manifest.train_json, s.job.train_json);
   if (!difference.empty()) return conflict(s, manifest, difference);
+  const int moments = num_moments(s.config().optimizer);
+  if (num_moments(manifest) != moments) {
+    return conflict(s, manifest,
+                    "train.optimizer.momentum is " +
+                        nlohmann::json(s.config().optimizer.momentum).dump() + ", which keeps " +
+                        std::to_string(moments) + " moments per weight, and it " + "has " +
+                        std::to_string(num_moments(manifest)));
+  }
   if (manifest.seed != s.config().seed) return conflict(s, manifest, "another seed");
   if (manifest.global_batch_size != s.config().batch.global_batch_size) {
     return conflict(s, manifest, "another global batch size");

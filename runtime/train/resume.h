@@ -10,8 +10,9 @@
 
 namespace lockstep::runtime {
 
-// Why a run like `s` must not go on from `manifest`: another model, batch, order or kind of data.
-// Nothing if it may. Rank count, strategy, optimizer and schedule may differ.
+// Why a run like `s` must not go on from `manifest`: another model, batch, order or kind of data,
+// or optimizer. Nothing if it may. Rank count, strategy, schedule and the optimizer's rates may
+// differ.
 std::optional<common::Error> find_conflict(const RankState& s, const Manifest& manifest);
 
 // Fills weights and moments of s.parallelism->shards() from the newest sound checkpoint, or with

@@ -147,10 +147,11 @@ void build_model(RankState& s) {
   for (const Unit& unit : s.units) unit_elems.push_back(unit.num_elems);
   s.parallelism = make_parallelism({.config = parallelism,
                                     .unit_elems = unit_elems,
-                                    .num_micro_batches = config.batch.num_micro_batches()},
+                                    .num_micro_batches = config.batch.num_micro_batches(),
+                                    .num_moments = num_moments(config.optimizer)},
                                    *s.collective);
-  s.optimizer.emplace(config.optimizer,
-                      decay_ranges(s.units, config.optimizer.decay_matrices_only));
+  s.optimizer =
+      make_optimizer(config.optimizer, decay_ranges(s.units, config.optimizer.decay_matrices_only));
   s.global_norm.emplace(*s.collective, unit_elems);
 }
 

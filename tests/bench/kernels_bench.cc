@@ -175,7 +175,7 @@ void add_elementwise(std::vector<Line>& lines, const ModelSize& size, Buffers& a
   lines.push_back({"add_in_place", gigabytes(3 * rows * hidden), "GB/s", 2 * size.layers,
                    [=, &at] { add_in_place(rows * hidden, at.narrow.data(), at.narrow3.data()); }});
   lines.push_back({"adamw", gigabytes(7 * n), "GB/s", size.layers, [=, &at] {
-                     const AdamWStep step{.lr = 1e-6, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8};
+                     const AdamStep step{.lr = 1e-6, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8};
                      adamw(step, n, at.gradients.data(), at.weights.data(), at.moment1.data(),
                            at.moment2.data());
                    }});

@@ -107,6 +107,20 @@ TEST_F(MemoryEstimateTest, IsWithinTenPercentOfWhatRanksAllocate) {
   }
 }
 
+TEST_F(MemoryEstimateTest, KnowsToTheByteWhatEachOptimizerKeeps) {
+  nlohmann::json job = tiny(2, "zero1");
+  const auto held = [&](const std::string& name) {
+    return read_memory(train(job, name).front(), "loaded")["buffer_bytes"];
+  };
+  const int64_t held_by_adamw = held("adamw");
+  const int64_t moments_of_adamw = estimate(job).optimizer;
+  for (const double momentum : {0.0, 0.9}) {
+    job["train"]["optimizer"] = {{"name", "sgd"}, {"momentum", momentum}};
+    EXPECT_EQ(held_by_adamw - held("sgd-" + std::to_string(momentum)),
+              moments_of_adamw - estimate(job).optimizer);
+  }
+}
+
 TEST_F(MemoryEstimateTest, IsWithinTenPercentOfResidentMemoryAndOfItsGrowth) {
   for (const int ranks : {1, 2}) {
     const nlohmann::json job = medium(ranks, ranks == 1 ? "ddp" : "zero3");

@@ -95,6 +95,14 @@ TEST_F(SameBitsTest, AfterStoppingAtFourRanksAndResumingAtTwo) {
   expect_same("stopped", "reference");
 }
 
+TEST_F(SameBitsTest, WithMomentumAloneAfterAStopAndAResumeElsewhere) {
+  train({.ranks = 1, .steps = 80, .optimizer = "sgd"}, "reference");
+  const TinyJob stopped{.ranks = 3, .strategy = "zero3", .steps = 80, .optimizer = "sgd"};
+  EXPECT_EQ(interrupt(stopped, "stopped", 1, SIGTERM), (std::vector<int>{85, 85, 85}));
+  train({.ranks = 2, .strategy = "ddp", .steps = 80, .optimizer = "sgd"}, "stopped", 1);
+  expect_same("stopped", "reference");
+}
+
 TEST_F(SameBitsTest, AfterTheNewestCheckpointWasTruncated) {
   train({.ranks = 1, .steps = 80}, "reference");
   const TinyJob job{.ranks = 2, .strategy = "zero3", .steps = 80};

@@ -83,6 +83,32 @@ TEST_F(OutputTest, ARestartDoesNotTakeAnotherRunsResultForItsOwn) {
   EXPECT_EQ(read_text(output("loss.svg")), kOldCurve) << "nothing was left to do";
 }
 
+// A checkpoint holds the moments of its optimizer: another one cannot go on from it.
+TEST_F(OutputTest, ACheckpointOfAnotherOptimizerIsRefusedByTheField) {
+  GangOptions first = options();
+  first.job["train"]["optimizer"] = {{"name", "sgd"}, {"momentum", 0.9}, {"lr", 1e-2}};
+  ASSERT_EQ(run(first), 0);
+  std::filesystem::remove(output("finished.json"));
+  const auto refusal = [&](const nlohmann::json& optimizer) {
+    GangOptions other = options(1);
+    other.job["train"]["optimizer"] = optimizer;
+    other.env["LOCKSTEP_OUTPUT_MODE"] = "resume";
+    Gang gang(other);
+    EXPECT_EQ(gang.wait().front(), static_cast<int>(ExitCode::kInvalidConfig)) << gang.log(0);
+    return gang.last_words(0) ? gang.last_words(0)->message : "";
+  };
+  EXPECT_NE(refusal({{"name", "adam"}}).find("train.optimizer.name was \"sgd\" and is \"adam\""),
+            std::string::npos);
+  EXPECT_NE(refusal({{"name", "sgd"}})
+                .find("train.optimizer.momentum is 0.0, which keeps 0 moments per weight, and it "
+                      "has 1"),
+            std::string::npos);
+  GangOptions slower = options(1);
+  slower.job["train"]["optimizer"] = {{"name", "sgd"}, {"momentum", 0.8}, {"lr", 1e-3}};
+  slower.env["LOCKSTEP_OUTPUT_MODE"] = "resume";
+  EXPECT_EQ(run(slower), 0) << "rates may change";
+}
+
 // Attempt 0 may end before it prepares the folder; the next one then has to overwrite.
 TEST_F(OutputTest, TheFirstAttemptThatPreparesAnOverwritingRunOverwrites) {
   ASSERT_EQ(run(overwriting(0, "old")), 0);

@@ -121,14 +121,14 @@ void update(const std::vector<Unit>& units, int step, const UnitBuffers& gradien
   const double clip = std::min(1.0, kClip / (global_norm(gradients) + 1e-6));
   for (size_t i = 0; i < units.size(); ++i) {
     for (const UnitTensor& tensor : units[i].tensors) {
-      const AdamWStep adam = {.lr = kLr,
-                              .beta1 = kBeta1,
-                              .beta2 = kBeta2,
-                              .eps = kEps,
-                              .weight_decay = tensor.shape.size() > 1 ? kWeightDecay : 0.0,
-                              .bias_correction1 = 1 - std::pow(kBeta1, step),
-                              .bias_correction2 = 1 - std::pow(kBeta2, step),
-                              .gradient_scale = clip};
+      const AdamStep adam = {.lr = kLr,
+                             .beta1 = kBeta1,
+                             .beta2 = kBeta2,
+                             .eps = kEps,
+                             .weight_decay = tensor.shape.size() > 1 ? kWeightDecay : 0.0,
+                             .bias_correction1 = 1 - std::pow(kBeta1, step),
+                             .bias_correction2 = 1 - std::pow(kBeta2, step),
+                             .gradient_scale = clip};
       const int64_t at = tensor.begin_elem;
       adamw(adam, tensor.num_elems, gradients[i].data() + at, params[i].data() + at,
             moments1[i].data() + at, moments2[i].data() + at);

@@ -6,6 +6,8 @@
 namespace lockstep::support {
 
 nlohmann::json to_json(const TinyJob& job) {
+  nlohmann::json optimizer = {{"name", job.optimizer}, {"lr", job.lr}};
+  if (job.optimizer == "sgd") optimizer["momentum"] = 0.9;
   const nlohmann::json config = {{"model_type", "llama"},
                                  {"vocab_size", 256},
                                  {"hidden_size", 48},
@@ -25,7 +27,7 @@ nlohmann::json to_json(const TinyJob& job) {
             {"data", {{"train", job.data}, {"sequenceLength", 48}}},
             {"batch", {{"globalBatchSize", job.micro_batches}, {"microBatchSize", 1}}},
             {"steps", job.steps},
-            {"optimizer", {{"lr", job.lr}}},
+            {"optimizer", optimizer},
             {"parallelism",
              {{"strategy", job.strategy},
               {"shardRanks", job.shard_ranks},

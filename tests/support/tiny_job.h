@@ -27,6 +27,7 @@ struct TinyJob {
   double lr = 3e-3;
   std::string activation_checkpointing = "none";
   bool tie_word_embeddings = false;
+  std::string optimizer = "adamw";  // sgd has momentum
 };
 nlohmann::json to_json(const TinyJob& job);
 

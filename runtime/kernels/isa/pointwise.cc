@@ -1,4 +1,4 @@
-// Kernels that treat every element alone: rotary embedding, SwiGLU, conversions, additions, AdamW.
+// Kernels that treat every element alone: rotary embedding, SwiGLU, conversions, additions.
 #include "runtime/kernels/isa/half.h"
 #include "runtime/kernels/isa/kernels.h"
 #include "runtime/kernels/isa/vector_math.h"
@@ -112,32 +112,6 @@ void embedding_backward(int64_t rows, int64_t channels, int64_t vocab, const int
   for (int64_t row = 0; row < rows; ++row) {
     add_in_place(channels, dy + row * channels, d_table + tokens[row] * channels);
   }
-}
-
-void adamw(const AdamWStep& step, int64_t n, const float* gradient, float* weight, float* m,
-           float* v) {
-  const Vec scale = broadcast(static_cast<float>(step.gradient_scale));
-  const Vec minus_decay = broadcast(static_cast<float>(-step.lr * step.weight_decay));
-  const Vec beta2 = broadcast(static_cast<float>(step.beta2));
-  const Vec new1 = broadcast(static_cast<float>(1 - step.beta1));
-  const Vec new2 = broadcast(static_cast<float>(1 - step.beta2));
-  const Vec root_correction2 = broadcast(static_cast<float>(__builtin_sqrt(step.bias_correction2)));
-  const Vec eps = broadcast(static_cast<float>(step.eps));
-  const Vec minus_step = broadcast(static_cast<float>(-step.lr / step.bias_correction1));
-  for_each_vec(n, [&](int64_t i, auto lanes) {
-    const Vec g = load(gradient + i, lanes) * scale;
-    Vec w = load(weight + i, lanes);
-    Vec mean = load(m + i, lanes);
-    Vec square = load(v + i, lanes);
-    w = fma(minus_decay, w, w);
-    mean = fma(new1, g - mean, mean);
-    square = fma(new2 * g, g, beta2 * square);
-    const Vec denominator = sqrt(square) / root_correction2 + eps;
-    w = fma(minus_step, mean / denominator, w);
-    store(weight + i, w, lanes);
-    store(m + i, mean, lanes);
-    store(v + i, square, lanes);
-  });
 }
 
 }  // namespace lockstep::runtime::LOCKSTEP_ISA

@@ -42,6 +42,25 @@ TEST(ManifestTest, ComesBackFromItsText) {
   EXPECT_EQ(*decoded, manifest);
 }
 
+TEST(ManifestTest, HoldsAsManyMomentsAsTheOptimizerKeeps) {
+  Manifest manifest = sound_manifest();
+  EXPECT_EQ(num_moments(manifest), 2);
+  for (const PieceKind last : {PieceKind::kMoment2, PieceKind::kMoment1}) {
+    std::erase_if(manifest.pieces, [last](const Piece& piece) { return piece.kind == last; });
+    EXPECT_TRUE(check_pieces(manifest));
+    EXPECT_EQ(num_moments(manifest), last == PieceKind::kMoment2 ? 1 : 0);
+    EXPECT_EQ(*decode_manifest(encode(manifest), "m"), manifest);
+  }
+}
+
+TEST(ManifestTest, ASecondMomentNeedsAFirst) {
+  Manifest manifest = sound_manifest();
+  std::erase_if(manifest.pieces,
+                [](const Piece& piece) { return piece.kind == PieceKind::kMoment1; });
+  ASSERT_FALSE(check_pieces(manifest));
+  EXPECT_THAT(check_pieces(manifest).error().message, HasSubstr("gap in unit a, moment1"));
+}
+
 TEST(ManifestTest, PiecesComeBackFromTheirText) {
   const Manifest manifest = sound_manifest();
   EXPECT_EQ(*decode_pieces(encode_pieces(manifest.pieces)), manifest.pieces);

@@ -61,6 +61,17 @@ TEST(EstimateMemoryTest, CheckpointingTradesActivations) {
   EXPECT_LT(block, selective);
 }
 
+TEST(EstimateMemoryTest, CountsTheMomentsThatTheOptimizerKeeps) {
+  TrainConfig train = one_billion();
+  const MemoryEstimate adamw = estimate_memory(train, Strategy::kZero1, 4);
+  train.optimizer = {.kind = OptimizerConfig::Kind::kSgd, .momentum = 0.9};
+  const MemoryEstimate momentum = estimate_memory(train, Strategy::kZero1, 4);
+  EXPECT_EQ(2 * momentum.optimizer, adamw.optimizer);
+  EXPECT_EQ(3 * momentum.snapshot, 2 * adamw.snapshot);
+  train.optimizer.momentum = 0;
+  EXPECT_EQ(estimate_memory(train, Strategy::kZero1, 4).optimizer, 0);
+}
+
 TEST(EstimateMemoryTest, LogitsStayWithinAChunkHoweverLongTheBatch) {
   TrainConfig train = one_billion();
   train.batch.micro_batch_size = 64;

@@ -9,28 +9,13 @@
 
 #include "runtime/common/schema.h"
 #include "runtime/common/train_fields.h"
+#include "tests/runtime/common/minimal_train.h"
 
 namespace lockstep::common {
 namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
-
-// The smallest valid configuration.
-json minimal() {
-  return json::parse(R"({
-    "model": {"config": {"vocab_size": 256, "hidden_size": 64, "intermediate_size": 128,
-                         "num_hidden_layers": 2, "num_attention_heads": 4}},
-    "data": {"train": "corpus", "sequenceLength": 32},
-    "batch": {"globalBatchSize": 8},
-    "steps": 100})");
-}
-
-json with(const char* pointer, const json& value) {
-  json train = minimal();
-  train[json::json_pointer(pointer)] = value;
-  return train;
-}
 
 json normalise(const json& train, int64_t ranks) {
   return resolve_train(check_and_default(train_fields(), train, "train").value, ranks).train;
@@ -50,6 +35,7 @@ TEST(TrainConfigTest, DefaultsAreThoseOfTheDesign) {
   EXPECT_EQ(config.batch.global_batch_size, 8);
   EXPECT_EQ(config.batch.micro_batch_size, 1);
   EXPECT_EQ(config.parallelism.strategy, Strategy::kAuto);
+  EXPECT_EQ(config.optimizer.kind, OptimizerConfig::Kind::kAdamW);
   EXPECT_EQ(config.optimizer.lr, 3e-4);
   EXPECT_EQ(config.optimizer.beta1, 0.9);
   EXPECT_EQ(config.optimizer.beta2, 0.95);
@@ -119,29 +105,6 @@ TEST(TrainConfigTest, ConstantScheduleHasNoWarmupUnlessAsked) {
   EXPECT_EQ(decode_train(with("/schedule", {{"name", "constant"}})).schedule.warmup_steps, 0);
   const json asked = with("/schedule", {{"name", "constant"}, {"warmupRatio", 0.5}});
   EXPECT_EQ(decode_train(asked).schedule.warmup_steps, 50);
-}
-
-TEST(TrainConfigTest, DecayStepsFollowFromTheShape) {
-  struct Case {
-    const char* schedule;
-    int64_t warmup, decay;
-  };
-  const std::vector<Case> table = {
-      {R"({"name": "cosine", "warmupSteps": 20})", 20, 80},
-      {R"({"name": "linear", "warmupSteps": 20, "decaySteps": 30})", 20, 30},
-      {R"({"name": "constant"})", 0, 0},
-      {R"({"name": "wsd"})", 3, 10},
-      {R"({"name": "wsd", "warmupSteps": 95})", 95, 5},
-      {R"({"name": "wsd", "warmupSteps": 100})", 100, 0},
-      {R"({"name": "wsd", "warmupRatio": 0.5, "decaySteps": 50})", 50, 50},
-  };
-  for (const Case& c : table) {
-    const json train = with("/schedule", json::parse(c.schedule));
-    EXPECT_TRUE(check_train(train, 1, "train").empty()) << c.schedule;
-    const ScheduleConfig schedule = decode_train(train).schedule;
-    EXPECT_EQ(schedule.warmup_steps, c.warmup) << c.schedule;
-    EXPECT_EQ(schedule.decay_steps, c.decay) << c.schedule;
-  }
 }
 
 TEST(TrainConfigTest, AnyTwoOfTheBatchFieldsDecideTheThird) {
@@ -225,6 +188,12 @@ TEST(TrainConfigTest, EveryBrokenRelationIsNamedOnce) {
        "needs data.validation (name the data to measure on)"},
       {with("/evaluation/earlyStoppingPatience", 2), 1, "t.evaluation.earlyStoppingPatience",
        "needs evaluation.everySteps (say how often to evaluate)"},
+      {with("/optimizer/momentum", 0.9), 1, "t.optimizer.momentum",
+       "is of sgd only, name is adamw (remove it)"},
+      {with("/optimizer", {{"name", "adam"}, {"nesterov", false}}), 1, "t.optimizer.nesterov",
+       "is of sgd only, name is adam"},
+      {with("/optimizer", {{"name", "sgd"}, {"nesterov", true}}), 1, "t.optimizer.nesterov",
+       "needs a momentum above 0 (give optimizer.momentum)"},
       {with("/schedule/warmupMinLr", 0.001), 1, "t.schedule.warmupMinLr",
        "must be at most optimizer.lr 0.0003, found 0.001"},
   };
@@ -269,6 +238,7 @@ TEST(TrainConfigTest, BoundsAreHeld) {
       {"/optimizer/betas", {0.9}},
       {"/optimizer/lr", -1},
       {"/optimizer/eps", 0},
+      {"/optimizer/weightDecay", -1},
       {"/checkpoint/keep", 0},
       {"/seed", -1},
       {"/data/train", ""},
@@ -289,8 +259,8 @@ TEST(TrainConfigTest, NormalisingTwiceIsNormalisingOnceAndDoesNotDependOnRanks) 
     state = state * 6364136223846793005ULL + 1442695040888963407ULL;
     return static_cast<int64_t>((state >> 33) % static_cast<uint64_t>(bound));
   };
-  const std::vector<json> values = {0,       1,     4,    -3,      0.25,          "x",
-                                    "zero3", "wsd", true, nullptr, json::object()};
+  const std::vector<json> values = {0,       1,     4,     -3,   0.25,    "x",
+                                    "zero3", "wsd", "sgd", true, nullptr, json::object()};
   const std::vector<const char*> pointers = {"/batch/microBatchSize",
                                              "/batch/accumulationSteps",
                                              "/batch/globalBatchSize",
@@ -302,6 +272,9 @@ TEST(TrainConfigTest, NormalisingTwiceIsNormalisingOnceAndDoesNotDependOnRanks) 
                                              "/model/config/num_key_value_heads",
                                              "/steps",
                                              "/optimizer/lr",
+                                             "/optimizer/name",
+                                             "/optimizer/momentum",
+                                             "/optimizer/weightDecay",
                                              "/model/config",
                                              "/unknown",
                                              "/batch",

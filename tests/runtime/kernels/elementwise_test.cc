@@ -175,7 +175,7 @@ TEST(AdamWTest, FollowsTorchOverSeveralSteps) {
   const int64_t n = 101;
   std::vector<float> weight = random_floats(n, 1), m(at(n)), v(at(n));
   std::vector<double> w2(weight.begin(), weight.end()), m2(at(n)), v2(at(n));
-  AdamWStep step{.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.1};
+  AdamStep step{.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.1};
   step.gradient_scale = 0.5;
   for (int t = 1; t <= 5; ++t) {
     const std::vector<float> gradient = random_floats(n, 10 + static_cast<uint64_t>(t));
@@ -199,7 +199,7 @@ TEST(AdamWTest, FollowsTorchOverSeveralSteps) {
 // A slice is updated as the whole is, wherever it begins, so ranks may cut a unit anywhere.
 TEST(AdamWTest, GivesASliceTheBitsOfTheWhole) {
   const int64_t n = 237;
-  const AdamWStep step{.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
+  const AdamStep step{.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
   const std::vector<float> gradient = random_floats(n, 1), w0 = random_floats(n, 2);
   const std::vector<float> m0 = random_floats(n, 3), v0(at(n), 0.3F);
   for (const KernelTable& table : supported_kernels()) {

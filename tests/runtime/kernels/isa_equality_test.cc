@@ -127,17 +127,38 @@ TEST(IsaEqualityTest, CrossEntropy) {
   }
 }
 
-TEST(IsaEqualityTest, AdamW) {
-  AdamWStep step{.lr = 3e-4, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
+TEST(IsaEqualityTest, AdamAndAdamW) {
+  AdamStep step{.lr = 3e-4, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
   step.gradient_scale = 0.37;
-  for (const int64_t n : {1, 16, 333}) {
-    expect_same_bits_everywhere("adamw", [&](const KernelTable& table, int64_t offset) {
-      Shifted gradient(random_floats(n, 1), offset), weight(random_floats(n, 2), offset);
-      Shifted m(random_floats(n, 3), offset);
-      Shifted v(std::vector<float>(static_cast<size_t>(n), 0.2F), offset);
-      table.adamw(step, n, gradient.data(), weight.data(), m.data(), v.data());
-      return join({weight.values(), m.values(), v.values()});
-    });
+  for (const auto update : {&KernelTable::adamw, &KernelTable::adam}) {
+    for (const int64_t n : {1, 16, 333}) {
+      expect_same_bits_everywhere("adam", [&](const KernelTable& table, int64_t offset) {
+        Shifted gradient(random_floats(n, 1), offset), weight(random_floats(n, 2), offset);
+        Shifted m(random_floats(n, 3), offset);
+        Shifted v(std::vector<float>(static_cast<size_t>(n), 0.2F), offset);
+        (table.*update)(step, n, gradient.data(), weight.data(), m.data(), v.data());
+        return join({weight.values(), m.values(), v.values()});
+      });
+    }
+  }
+}
+
+TEST(IsaEqualityTest, Sgd) {
+  for (const bool nesterov : {false, true}) {
+    const SgdStep step{.lr = 3e-2,
+                       .momentum = 0.9,
+                       .weight_decay = 0.1,
+                       .nesterov = nesterov,
+                       .gradient_scale = 0.37};
+    for (const int64_t n : {1, 16, 333}) {
+      expect_same_bits_everywhere("sgd", [&](const KernelTable& table, int64_t offset) {
+        Shifted gradient(random_floats(n, 1), offset), weight(random_floats(n, 2), offset);
+        Shifted buffer(random_floats(n, 3), offset), plain = weight;
+        table.sgd(step, n, gradient.data(), weight.data(), buffer.data());
+        table.sgd(step, n, gradient.data(), plain.data(), nullptr);
+        return join({weight.values(), buffer.values(), plain.values()});
+      });
+    }
   }
 }
 

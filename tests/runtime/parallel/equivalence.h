@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/common/train_config.h"
-#include "runtime/optim/adamw_optimizer.h"
+#include "runtime/optim/optimizer.h"
 #include "runtime/optim/schedule.h"
 #include "runtime/parallel/global_norm.h"
 #include "runtime/parallel/make_parallelism.h"
@@ -22,6 +22,7 @@ struct SyntheticRun {
   std::vector<int64_t> unit_elems = {5000, 500, 12345, 2048};
   int64_t num_micro_batches = 12;
   int64_t steps = 4;
+  common::OptimizerConfig optimizer{};
 };
 
 // What every rank count must agree on.
@@ -64,9 +65,11 @@ inline void compute_micro_batch(Parallelism& parallelism, const SyntheticRun& ru
 // Runs one rank; writes its owned parts of the result into `shared` (all ranks' parts tile it).
 inline void run_rank(const SyntheticRun& run, const common::ParallelismConfig& config,
                      Collective& collective, SyntheticResult& shared, std::mutex& mutex) {
-  const auto parallelism = make_parallelism(
-      {.config = config, .unit_elems = run.unit_elems, .num_micro_batches = run.num_micro_batches},
-      collective);
+  const auto parallelism = make_parallelism({.config = config,
+                                             .unit_elems = run.unit_elems,
+                                             .num_micro_batches = run.num_micro_batches,
+                                             .num_moments = num_moments(run.optimizer)},
+                                            collective);
   for (const ParamShard& shard : parallelism->shards()) {
     for (size_t i = 0; i < shard.weights.size(); ++i) {
       shard.weights[i] =
@@ -74,12 +77,11 @@ inline void run_rank(const SyntheticRun& run, const common::ParallelismConfig& c
     }
   }
   parallelism->weights_updated();
-  std::vector<std::vector<DecayRange>> ranges;
+  DecayRanges ranges;
   for (const int64_t elems : run.unit_elems) {
     ranges.push_back({{0, elems / 3, true}, {elems / 3, elems, false}});
   }
-  const common::OptimizerConfig optimizer_config;
-  const AdamWOptimizer optimizer(optimizer_config, ranges);
+  const auto optimizer = make_optimizer(run.optimizer, ranges);
   GlobalNorm norm(collective, run.unit_elems);
   std::vector<double> norms;
   for (int64_t step = 1; step <= run.steps; ++step) {
@@ -87,12 +89,12 @@ inline void run_rank(const SyntheticRun& run, const common::ParallelismConfig& c
       compute_micro_batch(*parallelism, run, step, micro_batch);
     }
     parallelism->finish_backward();
-    const GradientNorm total = norm.compute(parallelism->owned(), optimizer_config.gradient_clip);
+    const GradientNorm total = norm.compute(parallelism->owned(), run.optimizer.gradient_clip);
     norms.push_back(total.norm);
-    optimizer.step({.step = step,
-                    .lr = lr_at({.decay_steps = run.steps}, optimizer_config.lr, step, run.steps),
-                    .gradient_scale = total.clip_scale},
-                   parallelism->shards());
+    optimizer->step({.step = step,
+                     .lr = lr_at({.decay_steps = run.steps}, run.optimizer.lr, step, run.steps),
+                     .gradient_scale = total.clip_scale},
+                    parallelism->shards());
     parallelism->weights_updated();
   }
   const std::lock_guard lock(mutex);

@@ -158,6 +158,36 @@ TEST(FastReductionTest, Bf16GradientsAreSummedInFp32) {
   }
 }
 
+TEST(ParallelismTest, EveryOptimizerGivesTheBitsOfOneRank) {
+  using Kind = common::OptimizerConfig::Kind;
+  const std::vector<common::OptimizerConfig> optimizers = {
+      {.kind = Kind::kAdam}, {.kind = Kind::kSgd}, {.kind = Kind::kSgd, .momentum = 0.9}};
+  for (const common::OptimizerConfig& optimizer : optimizers) {
+    const SyntheticRun run = {.optimizer = optimizer};
+    const SyntheticResult expected = run_world(run, {.strategy = Strategy::kDdp}, 1);
+    for (const Strategy strategy : kAllStrategies) {
+      EXPECT_EQ(run_world(run, {.strategy = strategy}, 3, 4096), expected);
+    }
+  }
+}
+
+TEST(ParallelismTest, HoldsOnlyTheMomentsThatTheOptimizerHas) {
+  const auto ranks = make_local_world(1);
+  for (const Strategy strategy : kAllStrategies) {
+    for (const int moments : {0, 1, 2}) {
+      const auto parallelism = make_parallelism({.config = {.strategy = strategy},
+                                                 .unit_elems = {3000},
+                                                 .num_micro_batches = 1,
+                                                 .num_moments = moments},
+                                                *ranks[0]);
+      for (const ParamShard& shard : {parallelism->shards()[0], parallelism->owned()[0]}) {
+        EXPECT_EQ(shard.moment1.size(), moments >= 1 ? 3000U : 0U);
+        EXPECT_EQ(shard.moment2.size(), moments >= 2 ? 3000U : 0U);
+      }
+    }
+  }
+}
+
 // The gradient of a step is the sum in the tree's order: one unit, three micro-batches, by hand.
 TEST(ParallelismTest, SumsMicroBatchesInTreeOrder) {
   const auto ranks = make_local_world(1);

@@ -19,6 +19,7 @@ kube::WatchTarget target(kube::ResourceType type, const ClusterView::Options& op
   kube::WatchTarget result;
   result.path = {std::move(type), options.ns, "", ""};
   result.selectors.label_selector = std::move(label_selector);
+  result.settings = options.watch;
   result.on_trouble = options.on_trouble;
   return result;
 }

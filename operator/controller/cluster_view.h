@@ -27,6 +27,7 @@ class ClusterView {
     std::function<void(const kube::ObjectKey& job)> on_change;  // of a job or a child of it
     std::function<void(const std::string& message)> on_trouble;
     bool watches_nodes = true;  // false: the state of every node is unknown
+    kube::WatchSettings watch{};
   };
 
   // Starts the watches. `client` outlives the view.

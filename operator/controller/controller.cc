@@ -1,6 +1,8 @@
 #include "operator/controller/controller.h"
 
+#include <condition_variable>
 #include <memory>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "operator/controller/progress_poller.h"
 #include "operator/controller/reconciler.h"
 #include "operator/kube/http_client.h"
+#include "operator/kube/mutex.h"
 #include "operator/kube/work_queue.h"
 #include "runtime/common/http_server.h"
 #include "runtime/common/log.h"
@@ -24,6 +27,10 @@ using common::Result;
 
 constexpr std::chrono::milliseconds kStatusTimeout{1000};
 constexpr std::chrono::milliseconds kSyncPoll{20};
+// How long the reconciles under way may take at the end.
+constexpr std::chrono::seconds kStopLimit{10};
+// A job whose writes failed through an outage is tried again this long after it at the latest.
+constexpr std::chrono::minutes kMaxBackoff{1};
 
 api::Time now() {
   return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
@@ -83,6 +90,22 @@ Result<std::unique_ptr<common::HttpServer>> serve(const ControllerOptions& optio
   return common::HttpServer::start(std::move(server));
 }
 
+// Ends the workers; calls that hang are given up after kStopLimit.
+void stop_workers(std::vector<std::jthread>& workers, std::stop_source& calls) {
+  for (std::jthread& worker : workers) worker.request_stop();
+  kube::Mutex mutex;
+  std::condition_variable_any all_ended;
+  bool ended = false;
+  const std::jthread limit([&] {
+    const kube::MutexLock lock(mutex);
+    if (!all_ended.wait_for(mutex, kStopLimit, [&ended] { return ended; })) calls.request_stop();
+  });
+  workers.clear();  // joins
+  const kube::MutexLock lock(mutex);
+  ended = true;
+  all_ended.notify_all();
+}
+
 }  // namespace
 
 Result<void> run_controller(const ControllerOptions& options, int signal_fd) {
@@ -90,10 +113,13 @@ Result<void> run_controller(const ControllerOptions& options, int signal_fd) {
   ControllerMetrics metrics;
   kube::HttpClientOptions client_options;
   client_options.observer = metrics.request_observer();
+  client_options.request_timeout = options.request_timeout;
+  std::stop_source calls;
+  client_options.stop = calls.get_token();
   ASSIGN_OR_RETURN(const std::unique_ptr<kube::Client> client,
                    kube::make_http_client(options.cluster, client_options));
 
-  kube::WorkQueue queue({}, metrics.queue_observer());
+  kube::WorkQueue queue({.max_backoff = kMaxBackoff}, metrics.queue_observer());
   const auto wake = [&queue](const kube::ObjectKey& job) { queue.add(job); };
   ProgressPoller progress(
       {.interval = options.progress_interval},
@@ -101,11 +127,13 @@ Result<void> run_controller(const ControllerOptions& options, int signal_fd) {
         return common::fetch_status(host, port, kStatusTimeout);
       },
       wake);
-  ClusterView view(*client, {options.ns, wake,
+  ClusterView view(*client, {options.ns,
+                             wake,
                              [&log](const std::string& message) {
                                log.warning("watch_trouble", {{"message", message}});
                              },
-                             options.watches_nodes});
+                             options.watches_nodes,
+                             {.min_watch = options.watch_timeout}});
   ASSIGN_OR_RETURN(const std::unique_ptr<common::HttpServer> server, serve(options, metrics, view));
   log.info("started", {{"server", options.cluster.server},
                        {"namespace", options.ns.empty() ? "all" : options.ns},
@@ -126,7 +154,7 @@ Result<void> run_controller(const ControllerOptions& options, int signal_fd) {
   while (!wait_for_signal(signal_fd, std::chrono::hours(1))) {
   }
   log.info("stopping");
-  for (std::jthread& worker : workers) worker.request_stop();
+  stop_workers(workers, calls);
   return {};
 }
 

@@ -19,11 +19,14 @@ struct ControllerOptions {
   int num_workers = 4;
   bool watches_nodes = true;  // needs the right to list nodes, which are not of any namespace
   std::chrono::milliseconds progress_interval{2000};
+  std::chrono::seconds request_timeout{65};  // for a whole answer; the server's own limit is 60 s
+  // A watch lasts 1 to 2 times this, and this plus 5 s may pass before a silent one is given up.
+  std::chrono::seconds watch_timeout{300};
 };
 
 // Runs until `signal_fd` is readable (a signalfd of SIGTERM and SIGINT), then lets the reconciles
-// under way finish. Errors: the API server's address or credentials cannot be used, or the port is
-// taken.
+// under way finish, at most 10 s. Errors: the API server's address or credentials cannot be used,
+// or the port is taken.
 common::Result<void> run_controller(const ControllerOptions& options, int signal_fd);
 
 }  // namespace lockstep::control

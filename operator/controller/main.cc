@@ -64,6 +64,14 @@ int run(int argc, char** argv) {
       ->check(CLI::Range(0, 65535));
   app.add_option("--workers", options.num_workers, "jobs reconciled at once")
       ->check(CLI::Range(1, 64));
+  int64_t request_seconds = options.request_timeout.count();
+  int64_t watch_seconds = options.watch_timeout.count();
+  app.add_option("--request-timeout", request_seconds, "seconds for the API server's whole answer")
+      ->check(CLI::Range(1, 3600));
+  app.add_option("--watch-timeout", watch_seconds,
+                 "seconds that a watch lasts at least, and may be silent; less than what a proxy "
+                 "or load balancer on the way allows an idle connection")
+      ->check(CLI::Range(1, 3600));
   bool ignores_nodes = false;
   app.add_flag("--without-nodes", ignores_nodes,
                "do not watch nodes: for an operator without rights outside its namespace; a lost "
@@ -71,6 +79,8 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", LOCKSTEP_VERSION);
   CLI11_PARSE(app, argc, argv);
 
+  options.request_timeout = std::chrono::seconds(request_seconds);
+  options.watch_timeout = std::chrono::seconds(watch_seconds);
   const common::Result<kube::ClientConfig> cluster = load_cluster(kubeconfig, context);
   if (!cluster) return fail(cluster.error());
   options.cluster = *cluster;

@@ -66,7 +66,9 @@ class Client {
  public:
   virtual ~Client() = default;
   virtual ApiResult<nlohmann::json> get(const ResourcePath& path) = 0;
-  virtual ApiResult<nlohmann::json> list(const ResourcePath& path, const ListOptions& options) = 0;
+  // Given up, as a call without an answer, once `stop` is requested.
+  virtual ApiResult<nlohmann::json> list(const ResourcePath& path, const ListOptions& options,
+                                         std::stop_token stop) = 0;
   virtual ApiResult<nlohmann::json> create(const ResourcePath& path,
                                            const nlohmann::json& body) = 0;
   virtual ApiResult<nlohmann::json> replace(const ResourcePath& path,

@@ -13,6 +13,8 @@ struct TlsConfig {
   std::string ca_pem;           // empty: the system's certificate authorities
   std::string client_cert_pem;  // with its chain; empty: no client certificate
   std::string client_key_pem;
+  // Where the texts above came from, to be read again as they rotate; empty: they are for ever.
+  std::string ca_file, client_cert_file, client_key_file;
   std::string server_name;  // verified and sent as SNI in place of the URL's host; may be empty
   bool insecure_skip_verify = false;
 };

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "operator/kube/api_error.h"
+#include "operator/kube/credentials.h"
 #include "operator/kube/http_connection.h"
 #include "operator/kube/line_splitter.h"
 #include "operator/kube/mutex.h"
-#include "operator/kube/token_source.h"
 
 namespace lockstep::kube {
 namespace {
@@ -22,13 +22,15 @@ using ConnectionPtr = std::unique_ptr<HttpConnection>;
 // Idle connections, the one used last on top.
 class ConnectionPool {
  public:
-  // A connection that is still good; null if there is none.
-  ConnectionPtr take(Clock::time_point now) {
+  // A connection to `endpoint` that is still good; null if there is none. Connections made with
+  // older certificates are dropped on the way.
+  ConnectionPtr take(const std::shared_ptr<const Endpoint>& endpoint, Clock::time_point now) {
     const MutexLock lock(mutex_);
     while (!idle_.empty()) {
       Idle last = std::move(idle_.back());
       idle_.pop_back();
-      if (now - last.since < kMaxIdle && last.connection->is_reusable()) {
+      if (last.connection->endpoint() == endpoint && now - last.since < kMaxIdle &&
+          last.connection->is_reusable()) {
         return std::move(last.connection);
       }
     }
@@ -55,54 +57,74 @@ class ConnectionPool {
 
 class HttpClient final : public Client {
  public:
-  HttpClient(const ClientConfig& config, Endpoint endpoint, HttpClientOptions options)
-      : endpoint_(std::move(endpoint)),
-        options_(std::move(options)),
-        tokens_(config.token, config.token_file, read_file) {}
+  HttpClient(std::unique_ptr<Credentials> credentials, const ServerUrl& url,
+             HttpClientOptions options)
+      : credentials_(std::move(credentials)),
+        host_(url.host + ":" + std::to_string(url.port)),
+        options_(std::move(options)) {}
 
-  ApiResult<json> get(const ResourcePath& path) override { return call(get_request(path)); }
-  ApiResult<json> list(const ResourcePath& path, const ListOptions& options) override {
-    return call(list_request(path, options));
+  ApiResult<json> get(const ResourcePath& path) override {
+    return call(get_request(path), options_.stop);
+  }
+  ApiResult<json> list(const ResourcePath& path, const ListOptions& options,
+                       std::stop_token stop) override {
+    return call(list_request(path, options), stop);
   }
   ApiResult<json> create(const ResourcePath& path, const json& body) override {
-    return call(create_request(path, body, options_.field_manager));
+    return call(create_request(path, body, options_.field_manager), options_.stop);
   }
   ApiResult<json> replace(const ResourcePath& path, const json& body) override {
-    return call(replace_request(path, body, options_.field_manager));
+    return call(replace_request(path, body, options_.field_manager), options_.stop);
   }
   ApiResult<json> patch(const ResourcePath& path, PatchType type, const json& body) override {
-    return call(patch_request(path, type, body, options_.field_manager));
+    return call(patch_request(path, type, body, options_.field_manager), options_.stop);
   }
   ApiResult<json> remove(const ResourcePath& path, const DeleteOptions& options) override {
-    return call(delete_request(path, options));
+    return call(delete_request(path, options), options_.stop);
   }
   std::optional<ApiError> stream(const ResourcePath& path, const std::string& query,
                                  std::stop_token stop,
                                  const std::function<bool(std::string_view)>& on_line) override;
 
  private:
-  ApiResult<json> call(const HttpRequest& request);
-  SendOutcome send(const HttpRequest& request, const std::string& token);
-  ApiError refused(const HttpRequest& request, const HttpResponse& response);
+  ApiResult<json> call(const HttpRequest& request, const std::stop_token& stop);
+  SendOutcome send(const HttpRequest& request, const Identity& identity,
+                   const std::stop_token& stop);
   void observe(const HttpRequest& request, const std::string& code, Clock::time_point begin) const;
 
-  const Endpoint endpoint_;
+  const std::unique_ptr<Credentials> credentials_;
+  const std::string host_;
   const HttpClientOptions options_;
-  TokenSource tokens_;
   ConnectionPool pool_;
 };
 
-ApiResult<json> HttpClient::call(const HttpRequest& request) {
-  const Result<std::string> token = tokens_.token(Clock::now());
-  if (!token) return ApiError{token.error(), 0, "", std::nullopt};
-  SendOutcome outcome = send(request, *token);
+// True if nothing came of the request because of whom we trust or who we are.
+bool is_about_credentials(const SendOutcome& outcome) {
+  return outcome.untrusted ||
+         (outcome.kind == SendOutcome::Kind::kAnswered && outcome.response.status == 401);
+}
+
+ApiError without_credentials(const common::Error& why) {
+  return {why, 0, "", std::nullopt};
+}
+
+ApiResult<json> HttpClient::call(const HttpRequest& request, const std::stop_token& stop) {
+  const Result<Identity> identity = credentials_->current(Clock::now());
+  if (!identity) return without_credentials(identity.error());
+  SendOutcome outcome = send(request, *identity, stop);
   // Nothing was changed by a read, so it may go out once more over a new connection.
   if (outcome.kind == SendOutcome::Kind::kReset && !is_write(request)) {
-    outcome = send(request, *token);
+    outcome = send(request, *identity, stop);
+  }
+  if (is_about_credentials(outcome)) {
+    credentials_->invalidate();
+    const Result<Identity> newer = credentials_->current(Clock::now());
+    if (!newer) return without_credentials(newer.error());
+    if (*newer != *identity) outcome = send(request, *newer, stop);
   }
   if (outcome.kind != SendOutcome::Kind::kAnswered) return no_answer(request, outcome.why);
   const HttpResponse& response = outcome.response;
-  if (response.status < 200 || response.status > 299) return refused(request, response);
+  if (response.status < 200 || response.status > 299) return decode_error(request, response);
   json body = json::parse(response.body, nullptr, false);
   if (!body.is_object()) {
     ApiError error = no_answer(request, "the answer is not JSON");
@@ -113,12 +135,13 @@ ApiResult<json> HttpClient::call(const HttpRequest& request) {
   return body;
 }
 
-SendOutcome HttpClient::send(const HttpRequest& request, const std::string& token) {
+SendOutcome HttpClient::send(const HttpRequest& request, const Identity& identity,
+                             const std::stop_token& stop) {
   const Clock::time_point begin = Clock::now();
   SendOutcome outcome;
-  ConnectionPtr connection = pool_.take(begin);
+  ConnectionPtr connection = pool_.take(identity.endpoint, begin);
   if (!connection) {
-    Result<ConnectionPtr> made = HttpConnection::make(endpoint_);
+    Result<ConnectionPtr> made = HttpConnection::make(identity.endpoint);
     if (!made) {
       outcome.why = made.error().message;
       return outcome;
@@ -126,7 +149,8 @@ SendOutcome HttpClient::send(const HttpRequest& request, const std::string& toke
     connection = std::move(made).value();
   }
   SendOptions send_options;
-  send_options.token = token;
+  send_options.token = identity.token;
+  send_options.stop = stop;
   send_options.silence = options_.request_timeout;
   send_options.total = options_.request_timeout;
   outcome = connection->send(request, send_options);
@@ -142,20 +166,21 @@ std::optional<ApiError> HttpClient::stream(const ResourcePath& path, const std::
   constexpr std::size_t kMaxLineBytes = 16 * 1024 * 1024;  // etcd's largest object is 1.5 MiB
   const HttpRequest request = watch_request(path, query);
   const Clock::time_point begin = Clock::now();
-  const Result<std::string> token = tokens_.token(begin);
-  if (!token) return ApiError{token.error(), 0, "", std::nullopt};
-  Result<ConnectionPtr> connection = HttpConnection::make(endpoint_);
+  const Result<Identity> identity = credentials_->current(begin);
+  if (!identity) return without_credentials(identity.error());
+  Result<ConnectionPtr> connection = HttpConnection::make(identity->endpoint);
   if (!connection) return no_answer(request, connection.error().message);
 
   LineSplitter lines(kMaxLineBytes);
   bool left = false;
   SendOptions send_options;
-  send_options.token = *token;
+  send_options.token = identity->token;
+  send_options.stop = stop;
   send_options.silence = watch_read_timeout(query);
   bool observed = false;
   const SendOutcome outcome = (*connection)
                                   ->stream(
-                                      request, send_options, stop,
+                                      request, send_options,
                                       [&](int status) {
                                         observed = true;
                                         observe(request, std::to_string(status), begin);
@@ -168,22 +193,17 @@ std::optional<ApiError> HttpClient::stream(const ResourcePath& path, const std::
                                       });
   if (stop.stop_requested() || left) return std::nullopt;
   if (!observed) observe(request, "<error>", begin);
+  if (is_about_credentials(outcome)) credentials_->invalidate();
   if (lines.is_too_long()) return no_answer(request, "a line of the watch is too long");
   if (outcome.kind != SendOutcome::Kind::kAnswered) return no_answer(request, outcome.why);
-  if (outcome.response.status != 200) return refused(request, outcome.response);
+  if (outcome.response.status != 200) return decode_error(request, outcome.response);
   return std::nullopt;
-}
-
-ApiError HttpClient::refused(const HttpRequest& request, const HttpResponse& response) {
-  if (response.status == 401) tokens_.invalidate();
-  return decode_error(request, response);
 }
 
 void HttpClient::observe(const HttpRequest& request, const std::string& code,
                          Clock::time_point begin) const {
   if (!options_.observer.on_request) return;
-  const std::string host = endpoint_.url.host + ":" + std::to_string(endpoint_.url.port);
-  options_.observer.on_request(request.method, code, host, Clock::now() - begin);
+  options_.observer.on_request(request.method, code, host_, Clock::now() - begin);
 }
 
 void ignore_sigpipe() {
@@ -197,16 +217,16 @@ void ignore_sigpipe() {
 
 Result<std::unique_ptr<Client>> make_http_client(const ClientConfig& config,
                                                  HttpClientOptions options) {
-  Endpoint endpoint;
-  ASSIGN_OR_RETURN(endpoint.url, parse_server_url(config.server));
-  endpoint.tls = config.tls;
-  ASSIGN_OR_RETURN(endpoint.material, load_tls(config.tls));
-  endpoint.user_agent = options.user_agent;
-  endpoint.connect_timeout = options.connect_timeout;
-  RETURN_IF_ERROR(HttpConnection::make(endpoint));  // refuses bad TLS settings now, not later
+  Endpoint base;
+  ASSIGN_OR_RETURN(base.url, parse_server_url(config.server));
+  base.user_agent = options.user_agent;
+  base.connect_timeout = options.connect_timeout;
+  const ServerUrl url = base.url;
+  std::unique_ptr<Credentials> credentials;
+  ASSIGN_OR_RETURN(credentials, Credentials::make(config, std::move(base), read_file));
   ignore_sigpipe();
   return std::unique_ptr<Client>(
-      std::make_unique<HttpClient>(config, std::move(endpoint), std::move(options)));
+      std::make_unique<HttpClient>(std::move(credentials), url, std::move(options)));
 }
 
 }  // namespace lockstep::kube

@@ -37,7 +37,7 @@ void set_socket_options(int fd) {
 }
 
 // Wakes a thread that waits on a socket, from another thread.
-// Note [Cancelling a stream]: httplib's own stop() waits for a lock that is held while it connects,
+// Note [Cancelling a call]: httplib's own stop() waits for a lock that is held while it connects,
 // and does nothing between two requests. Shutting the socket down works at any time; the duplicate
 // descriptor keeps its number from being given to another file meanwhile.
 class Wire {
@@ -83,12 +83,14 @@ bool is_cut(httplib::Error error) {
 }  // namespace
 
 struct HttpConnection::State {
-  explicit State(const Endpoint& e) : endpoint(e) {}
+  explicit State(std::shared_ptr<const Endpoint> e) : endpoint(std::move(e)) {}
 
-  SendOutcome exchange(httplib::Request& request, const SendOptions& options,
-                       bool& got_headers) const;
+  // Sends and receives until the answer's end, an error, or the stop.
+  SendOutcome exchange(httplib::Request& request, const SendOptions& options, bool& got_headers);
+  SendOutcome wait_for_answer(httplib::Request& request, const SendOptions& options,
+                              bool& got_headers) const;
 
-  const Endpoint& endpoint;
+  const std::shared_ptr<const Endpoint> endpoint;
   Wire wire;
   std::unique_ptr<httplib::ClientImpl> http;
 };
@@ -96,8 +98,10 @@ struct HttpConnection::State {
 HttpConnection::HttpConnection(std::unique_ptr<State> state) : state_(std::move(state)) {}
 HttpConnection::~HttpConnection() = default;
 
-Result<std::unique_ptr<HttpConnection>> HttpConnection::make(const Endpoint& endpoint) {
-  auto state = std::make_unique<State>(endpoint);
+Result<std::unique_ptr<HttpConnection>> HttpConnection::make(
+    std::shared_ptr<const Endpoint> shared_endpoint) {
+  auto state = std::make_unique<State>(std::move(shared_endpoint));
+  const Endpoint& endpoint = *state->endpoint;
   const ServerUrl& url = endpoint.url;
   if (url.tls) {
     // The name to verify is httplib's host; where to connect is looked up in its address map.
@@ -127,7 +131,23 @@ Result<std::unique_ptr<HttpConnection>> HttpConnection::make(const Endpoint& end
 }
 
 SendOutcome HttpConnection::State::exchange(httplib::Request& request, const SendOptions& options,
-                                            bool& got_headers) const {
+                                            bool& got_headers) {
+  SendOutcome out;
+  if (!options.stop.stop_requested()) {
+    // See Note [Cancelling a call].
+    const std::stop_callback cut(options.stop, [this] { wire.cut(); });
+    out = wait_for_answer(request, options, got_headers);
+  }
+  if (options.stop.stop_requested() && out.kind != SendOutcome::Kind::kAnswered) {
+    out.kind = SendOutcome::Kind::kCancelled;
+    out.why = "given up";
+  }
+  return out;
+}
+
+SendOutcome HttpConnection::State::wait_for_answer(httplib::Request& request,
+                                                   const SendOptions& options,
+                                                   bool& got_headers) const {
   http->set_read_timeout(options.silence);
   const Clock::time_point begin = Clock::now();
   httplib::Response response;
@@ -150,6 +170,7 @@ SendOutcome HttpConnection::State::exchange(httplib::Request& request, const Sen
     out.kind = SendOutcome::Kind::kReset;
     out.why = "the connection was closed";
   } else if (error == httplib::Error::SSLServerVerification) {
+    out.untrusted = true;
     out.why = "the server's certificate is not trusted";
     if (const auto* tls = dynamic_cast<httplib::SSLClient*>(http.get())) {
       out.why +=
@@ -160,7 +181,7 @@ SendOutcome HttpConnection::State::exchange(httplib::Request& request, const Sen
 }
 
 SendOutcome HttpConnection::send(const HttpRequest& request, const SendOptions& options) {
-  httplib::Request http_request = to_httplib(state_->endpoint, request, options.token);
+  httplib::Request http_request = to_httplib(*state_->endpoint, request, options.token);
   const Clock::time_point deadline = Clock::now() + options.total;
   std::string body;
   bool got_headers = false;
@@ -184,10 +205,10 @@ SendOutcome HttpConnection::send(const HttpRequest& request, const SendOptions& 
 }
 
 SendOutcome HttpConnection::stream(const HttpRequest& request, const SendOptions& options,
-                                   const std::stop_token& stop,
                                    const std::function<void(int status)>& on_status,
                                    const std::function<bool(std::string_view)>& on_body) {
-  httplib::Request http_request = to_httplib(state_->endpoint, request, options.token);
+  httplib::Request http_request = to_httplib(*state_->endpoint, request, options.token);
+  const std::stop_token& stop = options.stop;
   std::string error_body;
   int status = 0;
   bool got_headers = false;
@@ -204,19 +225,14 @@ SendOutcome HttpConnection::stream(const HttpRequest& request, const SendOptions
     error_body.append(data, size);
     return error_body.size() <= kMaxErrorBody;
   };
-  SendOutcome out;
-  if (stop.stop_requested()) {
-    out.kind = SendOutcome::Kind::kCancelled;
-    return out;
-  }
-  {
-    // See Note [Cancelling a stream].
-    const std::stop_callback cut(stop, [this] { state_->wire.cut(); });
-    out = state_->exchange(http_request, options, got_headers);
-  }
+  SendOutcome out = state_->exchange(http_request, options, got_headers);
   out.response.body = std::move(error_body);
   if (stop.stop_requested()) out.kind = SendOutcome::Kind::kCancelled;
   return out;
+}
+
+const std::shared_ptr<const Endpoint>& HttpConnection::endpoint() const {
+  return state_->endpoint;
 }
 
 bool HttpConnection::is_reusable() const {

@@ -35,6 +35,7 @@ struct SendOptions {
   std::string token;                     // bearer; empty = none
   std::chrono::milliseconds silence{0};  // longest wait for the next byte
   std::chrono::milliseconds total{0};    // longest wait for the whole answer; 0 = no limit
+  std::stop_token stop;                  // gives up at once, also in mid-connect
 };
 
 struct SendOutcome {
@@ -42,18 +43,20 @@ struct SendOutcome {
     kAnswered,   // `response` is complete
     kReset,      // the connection ended before the first byte of an answer
     kFailed,     // not connected, timed out, or cut in mid-answer
-    kCancelled,  // by `stop` or by `on_body`
+    kCancelled,  // by the stop or by `on_body`
   };
   Kind kind = Kind::kFailed;
   HttpResponse response;
-  std::string why;  // unless answered
+  std::string why;         // unless answered
+  bool untrusted = false;  // nothing was sent: the server's certificate is not vouched for
 };
 
 // Not for several threads at once.
 class HttpConnection {
  public:
-  // `endpoint` outlives the connection. Connects at the first use. Fails if its TLS part is bad.
-  static common::Result<std::unique_ptr<HttpConnection>> make(const Endpoint& endpoint);
+  // Connects at the first use. Fails if the endpoint's TLS part is bad.
+  static common::Result<std::unique_ptr<HttpConnection>> make(
+      std::shared_ptr<const Endpoint> endpoint);
   ~HttpConnection();
   HttpConnection(const HttpConnection&) = delete;
   HttpConnection& operator=(const HttpConnection&) = delete;
@@ -62,15 +65,17 @@ class HttpConnection {
   SendOutcome send(const HttpRequest& request, const SendOptions& options);
 
   // Sends and hands the body of a 200 to `on_body` as it comes, until the server ends it, `on_body`
-  // returns false or `stop` is requested; any other answer lands in the outcome's response.
+  // returns false or the stop is requested; any other answer lands in the outcome's response.
   // `on_status` is called once when the headers are here.
   SendOutcome stream(const HttpRequest& request, const SendOptions& options,
-                     const std::stop_token& stop, const std::function<void(int status)>& on_status,
+                     const std::function<void(int status)>& on_status,
                      const std::function<bool(std::string_view)>& on_body);
 
   // True if the connection is open and quiet, so that the next request can go over it. An idle
   // connection with anything to read has been closed by the server.
   bool is_reusable() const;
+
+  const std::shared_ptr<const Endpoint>& endpoint() const;
 
  private:
   struct State;

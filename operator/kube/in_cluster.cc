@@ -49,7 +49,8 @@ Result<ClientConfig> load_in_cluster(const EnvLookup& env, const FileReader& rea
   config.token_file = folder + "/token";
   ASSIGN_OR_RETURN(config.token, read_required(reader, config.token_file));
   config.token = trim(config.token);
-  ASSIGN_OR_RETURN(config.tls.ca_pem, read_required(reader, folder + "/ca.crt"));
+  config.tls.ca_file = folder + "/ca.crt";
+  ASSIGN_OR_RETURN(config.tls.ca_pem, read_required(reader, config.tls.ca_file));
   config.ns = find_namespace(env, reader, folder);
   return config;
 }

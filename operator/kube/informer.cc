@@ -46,16 +46,18 @@ void WatchLoop::run(const std::stop_token& stop) {
     const NextStep step = state.next(jitter(random));
     if (step.delay > milliseconds(0) && !sleep_for(step.delay, stop)) return;
     if (const auto* list = std::get_if<ListAction>(&step.action)) {
-      list_page(state, list->options);
+      list_page(state, list->options, stop);
     } else {
-      watch(state, std::get<WatchAction>(step.action).query, stop);
+      watch(state, std::get<WatchAction>(step.action), stop);
     }
   }
 }
 
-void WatchLoop::list_page(WatchState& state, const ListOptions& options) {
+void WatchLoop::list_page(WatchState& state, const ListOptions& options,
+                          const std::stop_token& stop) {
   if (options.continue_token.empty()) sink_.begin_list();
-  const ApiResult<nlohmann::json> answer = client_.list(target_.path, options);
+  const ApiResult<nlohmann::json> answer = client_.list(target_.path, options, stop);
+  if (stop.stop_requested()) return;
   if (const auto* error = std::get_if<ApiError>(&answer)) {
     trouble(describe("list", *error));
     return state.on_list_error(*error);
@@ -81,26 +83,48 @@ void WatchLoop::list_page(WatchState& state, const ListOptions& options) {
   if (verdict == PageVerdict::kComplete) sink_.finish_list(state.version());
 }
 
-void WatchLoop::watch(WatchState& state, const std::string& query, const std::stop_token& stop) {
+void WatchLoop::watch(WatchState& state, const WatchAction& action, const std::stop_token& stop) {
   const Clock::time_point begin = Clock::now();
-  const auto on_line = [&](std::string_view line) {
-    const std::string before = state.version();
-    const EventVerdict verdict = state.on_line(line);
-    if (const auto* end = std::get_if<EndWatch>(&verdict)) {
-      trouble("watch ended: " + end->why);
-      return false;
-    }
-    if (const auto* event = std::get_if<ObjectEvent>(&verdict)) {
-      take_event(state, *event);
-    } else if (state.version() != before) {
-      sink_.advance(state.version());
-    }
-    return !stop.stop_requested();
-  };
-  const std::optional<ApiError> error = client_.stream(target_.path, query, stop, on_line);
+  if (action.is_initial) sink_.begin_list();
+  const std::optional<ApiError> error = client_.stream(
+      target_.path, action.query, stop,
+      [&](std::string_view line) { return take_line(state, line) && !stop.stop_requested(); });
   if (stop.stop_requested()) return;
-  if (error) trouble(describe("watch", *error));
+  if (error) trouble(describe(action.is_initial ? "list" : "watch", *error));
   state.on_watch_end(error, std::chrono::duration_cast<milliseconds>(Clock::now() - begin));
+}
+
+bool WatchLoop::take_line(WatchState& state, std::string_view line) {
+  const std::string before = state.version();
+  const EventVerdict verdict = state.on_line(line);
+  if (const auto* end = std::get_if<EndWatch>(&verdict)) {
+    trouble("watch ended: " + end->why);
+    return false;
+  }
+  if (std::holds_alternative<ListEnd>(verdict)) {
+    sink_.finish_list(state.version());
+    return false;
+  }
+  if (const auto* listed = std::get_if<ListedEvent>(&verdict)) {
+    take_listed(*listed);
+  } else if (const auto* event = std::get_if<ObjectEvent>(&verdict)) {
+    take_event(state, *event);
+  } else if (state.version() != before) {
+    sink_.advance(state.version());
+  }
+  return true;
+}
+
+void WatchLoop::take_listed(const ListedEvent& event) {
+  try {
+    if (event.type == EventType::kDeleted) {
+      sink_.remove_listed(event.object);
+    } else {
+      sink_.add_listed(event.object);
+    }
+  } catch (const nlohmann::json::exception& e) {
+    trouble(std::string("an object of the list is left out: ") + e.what());
+  }
 }
 
 void WatchLoop::take_event(WatchState& state, const ObjectEvent& event) {

@@ -25,6 +25,7 @@ class ObjectSink {
   virtual ~ObjectSink() = default;
   virtual void begin_list() = 0;
   virtual void add_listed(const nlohmann::json& object) = 0;
+  virtual void remove_listed(const nlohmann::json& object) = 0;
   virtual void finish_list(const std::string& version) = 0;
   virtual void put(const nlohmann::json& object, const std::string& version) = 0;
   virtual void remove(const nlohmann::json& object, const std::string& version) = 0;
@@ -40,7 +41,7 @@ struct WatchTarget {
 };
 
 // Lists and watches `target` into `sink` on one thread from construction to destruction.
-// `client` and `sink` outlive it. Destruction cancels the stream; a request in flight ends first.
+// `client` and `sink` outlive it. Destruction gives up the call in flight.
 class WatchLoop {
  public:
   WatchLoop(Client& client, WatchTarget target, ObjectSink& sink);
@@ -50,8 +51,11 @@ class WatchLoop {
 
  private:
   void run(const std::stop_token& stop);
-  void list_page(WatchState& state, const ListOptions& options);
-  void watch(WatchState& state, const std::string& query, const std::stop_token& stop);
+  void list_page(WatchState& state, const ListOptions& options, const std::stop_token& stop);
+  void watch(WatchState& state, const WatchAction& action, const std::stop_token& stop);
+  // False if the stream is to be left.
+  bool take_line(WatchState& state, std::string_view line);
+  void take_listed(const ListedEvent& event);
   void take_event(WatchState& state, const ObjectEvent& event);
   void trouble(const std::string& message) const;
 
@@ -90,6 +94,7 @@ class Informer final : private ObjectSink {
     std::optional<T> value = callbacks_.project(object);
     if (value) listed_.insert_or_assign(key_of(object), std::move(*value));
   }
+  void remove_listed(const nlohmann::json& object) override { listed_.erase(key_of(object)); }
   void finish_list(const std::string& version) override {
     for (const Change& change : store_.replace(std::exchange(listed_, {}), version)) tell(change);
     has_synced_.store(true, std::memory_order_release);

@@ -99,16 +99,18 @@ Result<std::string> decode_base64(const Entry& entry, const char* field, std::st
   return out;
 }
 
-// The content of `name`-data, or else of the file that `name` names; empty if neither is set.
+// The content of `name`-data, or else of the file that `name` names, which `file` then tells; empty
+// if neither is set.
 Result<std::string> data_or_file(const Entry& entry, const std::string& name,
-                                 const FileReader& reader) {
+                                 const FileReader& reader, std::string& file) {
   const std::string data_field = name + "-data";
   std::string text;
   ASSIGN_OR_RETURN(text, text_of(entry, data_field.c_str()));
   if (!text.empty()) return decode_base64(entry, data_field.c_str(), text);
   ASSIGN_OR_RETURN(text, text_of(entry, name.c_str()));
   if (text.empty()) return text;
-  Result<std::string> content = reader(resolve_path(text, entry.file));
+  file = resolve_path(text, entry.file);
+  Result<std::string> content = reader(file);
   if (!content) return bad(entry, name, content.error().message);
   if (content->empty()) return bad(entry, name, "names an empty file");
   return content;
@@ -166,7 +168,8 @@ Result<void> read_cluster(const Entry& entry, const FileReader& reader, ClientCo
   ASSIGN_OR_RETURN(out.server, text_of(entry, "server"));
   if (out.server.empty()) return bad(entry, "server", "is missing");
   if (out.server.find("://") == std::string::npos) out.server = "http://" + out.server;
-  ASSIGN_OR_RETURN(out.tls.ca_pem, data_or_file(entry, "certificate-authority", reader));
+  ASSIGN_OR_RETURN(out.tls.ca_pem,
+                   data_or_file(entry, "certificate-authority", reader, out.tls.ca_file));
   ASSIGN_OR_RETURN(out.tls.server_name, text_of(entry, "tls-server-name"));
   ASSIGN_OR_RETURN(out.tls.insecure_skip_verify, flag_of(entry, "insecure-skip-tls-verify"));
   if (out.tls.insecure_skip_verify && !out.tls.ca_pem.empty()) {
@@ -178,8 +181,10 @@ Result<void> read_cluster(const Entry& entry, const FileReader& reader, ClientCo
 
 Result<void> read_user(const Entry& entry, const FileReader& reader, ClientConfig& out) {
   RETURN_IF_ERROR(refuse(entry, kRefusedInUser));
-  ASSIGN_OR_RETURN(out.tls.client_cert_pem, data_or_file(entry, "client-certificate", reader));
-  ASSIGN_OR_RETURN(out.tls.client_key_pem, data_or_file(entry, "client-key", reader));
+  ASSIGN_OR_RETURN(out.tls.client_cert_pem,
+                   data_or_file(entry, "client-certificate", reader, out.tls.client_cert_file));
+  ASSIGN_OR_RETURN(out.tls.client_key_pem,
+                   data_or_file(entry, "client-key", reader, out.tls.client_key_file));
   if (out.tls.client_cert_pem.empty() != out.tls.client_key_pem.empty()) {
     const char* missing = out.tls.client_key_pem.empty() ? "client-key" : "client-certificate";
     return bad(entry, missing, "is missing: certificate and key come together");

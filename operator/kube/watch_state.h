@@ -1,4 +1,6 @@
 // The cycle list -> watch -> watch ... -> relist as a pure state machine; informer.h drives it.
+// A list is a stream of initial events where the server has them (WatchList), else pages. The
+// stream of initial events is a request of its own: so it has a limit, and a watch may be silent.
 // Source: kubernetes/client-go tools/cache/reflector.go; kube-rs runtime/src/watcher.rs.
 #pragma once
 
@@ -15,8 +17,10 @@
 namespace lockstep::kube {
 
 struct WatchSettings {
-  int64_t page_limit = 100;             // a page is a DOM for a moment: 38 KB per pod
-  std::chrono::seconds min_watch{300};  // a watch lasts 1 to 2 times this
+  bool initial_events = true;              // ask for them; false: pages only
+  std::chrono::seconds initial_limit{60};  // for all initial events, as the server's for a list
+  int64_t page_limit = 100;                // a page is a DOM for a moment: 38 KB per pod
+  std::chrono::seconds min_watch{300};     // a watch lasts 1 to 2 times this
   std::chrono::milliseconds base_backoff{800};
   std::chrono::milliseconds max_backoff{30'000};
   // A watch that ends sooner than this without an event counts as a failure.
@@ -32,6 +36,7 @@ struct ListAction {
 };
 struct WatchAction {
   std::string query;
+  bool is_initial = false;  // a list in the form of events, up to ListEnd
 };
 struct NextStep {
   std::chrono::milliseconds delay{0};
@@ -49,11 +54,17 @@ struct ObjectEvent {
   EventType type;
   nlohmann::json object;
 };
+// Of the initial events: a member of the list, or a deletion of one told before.
+struct ListedEvent {
+  EventType type;
+  nlohmann::json object;
+};
+struct ListEnd {};      // the initial events are complete: replace the store, leave the stream
 struct IgnoreEvent {};  // a bookmark, or an event older than what was seen
 struct EndWatch {       // leave the stream; next() says how to go on
   std::string why;
 };
-using EventVerdict = std::variant<ObjectEvent, IgnoreEvent, EndWatch>;
+using EventVerdict = std::variant<ObjectEvent, ListedEvent, ListEnd, IgnoreEvent, EndWatch>;
 
 class WatchState {
  public:
@@ -78,8 +89,17 @@ class WatchState {
   int failures() const { return failures_; }
 
  private:
-  enum class Phase { kList, kWatch };
+  enum class Phase { kInitialEvents, kList, kWatch };
 
+  std::string selector_query() const;
+  std::string watch_query(double jitter) const;
+  std::string initial_query() const;
+  EventVerdict on_initial_bookmark(const nlohmann::json& object);
+  // False if a list at `version` would go back in time, and is not to be believed yet.
+  bool may_take_list(const std::string& version);
+  void begin_watch(const std::string& version);
+  void on_initial_end(const std::optional<ApiError>& error);
+  void begin_list();
   EventVerdict on_error_event(const nlohmann::json& status);
   EndWatch relist(std::string why);
   void fail(std::optional<std::chrono::seconds> retry_after);
@@ -87,7 +107,8 @@ class WatchState {
 
   ListOptions selectors_;
   WatchSettings settings_;
-  Phase phase_ = Phase::kList;
+  Phase phase_;
+  bool offers_initial_events_;  // as far as we know
   std::string version_;
   std::string list_version_;    // of the first page of the list in progress
   std::string continue_token_;  // of the list in progress; empty at its first page
@@ -96,7 +117,8 @@ class WatchState {
   int failures_ = 0;           // in a row; a list that works does not end them, an event does
   bool must_wait_ = false;     // the last call failed
   bool watch_judged_ = false;  // the stream's end was foretold by an event in it
-  bool saw_event_ = false;     // in this watch
+  bool saw_event_ = false;     // in this watch; a bookmark is one
+  int silent_watches_ = 0;     // in a row: each ended without a line
   std::chrono::seconds retry_after_{0};
 };
 

@@ -57,7 +57,8 @@ FakeApiServer::Answer FakeApiServer::get(const kube::ResourcePath& path) {
 }
 
 FakeApiServer::Answer FakeApiServer::list(const kube::ResourcePath& path,
-                                          const kube::ListOptions& options) {
+                                          const kube::ListOptions& options,
+                                          std::stop_token /*stop*/) {
   const MutexLock lock(mutex_);
   json items = json::array();
   for (const auto& [key, object] : objects_[path.type.plural]) {
@@ -203,6 +204,9 @@ std::optional<ApiError> FakeApiServer::stream(
     const kube::ResourcePath& path, const std::string& query, std::stop_token stop,
     const std::function<bool(std::string_view)>& on_line) {
   const bool children_only = query.find("labelSelector") != std::string::npos;
+  if (query.find("sendInitialEvents") != std::string::npos) {
+    return tell_all(path.type.plural, children_only, on_line);
+  }
   const int64_t since = version_in(query);
   mutex_.lock();
   const int id = next_id_++;
@@ -229,6 +233,27 @@ std::optional<ApiError> FakeApiServer::stream(
   }
   streams_.erase(id);
   mutex_.unlock();
+  return std::nullopt;
+}
+
+// Initial events and the bookmark that ends them.
+std::optional<ApiError> FakeApiServer::tell_all(
+    const std::string& plural, bool children_only,
+    const std::function<bool(std::string_view)>& on_line) {
+  std::vector<std::string> lines;
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [key, object] : objects_[plural]) {
+      if (children_only && !is_child(object)) continue;
+      lines.push_back(json{{"type", "ADDED"}, {"object", object}}.dump());
+    }
+    const json end = {{"resourceVersion", std::to_string(version_)},
+                      {"annotations", {{"k8s.io/initial-events-end", "true"}}}};
+    lines.push_back(json{{"type", "BOOKMARK"}, {"object", {{"metadata", end}}}}.dump());
+  }
+  for (const std::string& line : lines) {
+    if (!on_line(line)) break;
+  }
   return std::nullopt;
 }
 

@@ -39,7 +39,8 @@ class FakeApiServer final : public kube::Client {
 
   // --- what the operator calls
   Answer get(const kube::ResourcePath& path) override;
-  Answer list(const kube::ResourcePath& path, const kube::ListOptions& options) override;
+  Answer list(const kube::ResourcePath& path, const kube::ListOptions& options,
+              std::stop_token stop) override;
   Answer create(const kube::ResourcePath& path, const nlohmann::json& body) override;
   Answer replace(const kube::ResourcePath& path, const nlohmann::json& body) override;
   Answer patch(const kube::ResourcePath& path, kube::PatchType type,
@@ -94,6 +95,8 @@ class FakeApiServer final : public kube::Client {
   };
 
   // Those of the following that do not lock are called under mutex_.
+  std::optional<kube::ApiError> tell_all(const std::string& plural, bool children_only,
+                                         const std::function<bool(std::string_view)>& on_line);
   Answer write(const std::string& what, const std::function<Answer()>& commit);
   Answer insert(const std::string& plural, nlohmann::json object);
   nlohmann::json& store(const std::string& type, const std::string& plural, nlohmann::json object);

@@ -53,7 +53,8 @@ class FakeClient final : public Client {
     return unscripted();
   }
 
-  Answer list(const ResourcePath& /*path*/, const ListOptions& options) override {
+  Answer list(const ResourcePath& /*path*/, const ListOptions& options,
+              std::stop_token /*stop*/) override {
     const MutexLock lock(mutex_);
     calls_.push_back("list limit=" + std::to_string(options.limit) +
                      " continue=" + options.continue_token);

@@ -2,6 +2,9 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -142,6 +145,71 @@ TEST(HttpClientTest, BadSettingsAreRefusedBeforeTheFirstCall) {
   const auto client = make_http_client(config, {});
   ASSERT_FALSE(client.has_value());
   EXPECT_THAT(client.error().message, StartsWith("certificate authority holds no PEM certificate"));
+}
+
+TEST(HttpClientTest, AListInFlightIsGivenUpByItsStopTokenAndAWriteByTheClients) {
+  ScriptedServer server({{"", false, true}});
+  const auto client = client_of(server);
+  ApiResult<json> listed = json();
+  {
+    const std::jthread reader(
+        [&](const std::stop_token& stop) { listed = client->list(kAll, {}, stop); });
+    while (server.requests().empty()) std::this_thread::yield();
+  }
+  EXPECT_EQ(error_of(listed).http_status, 0);
+
+  ScriptedServer silent({{"", false, true}});
+  std::stop_source stop;
+  HttpClientOptions options;
+  options.stop = stop.get_token();
+  const auto stoppable = client_of(silent, options);
+  ApiResult<json> created = json();
+  {
+    const std::jthread writer([&] { created = stoppable->create(kObject, json::object()); });
+    while (silent.requests().empty()) std::this_thread::yield();
+    stop.request_stop();
+  }
+  EXPECT_EQ(error_of(created).http_status, 0);
+  EXPECT_THAT(error_of(created).error.hint, HasSubstr("unknown"));
+}
+
+// A folder of its own, deleted at the end.
+class Folder {
+ public:
+  Folder() {
+    std::string name = testing::TempDir() + "kube-XXXXXX";
+    path_ = mkdtemp(name.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ + "/" + name) << text;
+    return path_ + "/" + name;
+  }
+
+ private:
+  std::string path_;
+};
+
+TEST(HttpClientTest, ACallRefusedOnARotatedTokenGoesOutAgainOnTheNewOne) {
+  const std::string refused = http_answer(401, R"({"kind":"Status","code":401})");
+  ScriptedServer server({{http_answer(200, "{}")}, {refused}, {http_answer(201, "{}")}, {refused}});
+  const Folder folder;
+  ClientConfig config;
+  config.server = server.url();
+  config.token_file = folder.write("token", "one");
+  const auto client = make_http_client(config, {});
+  ASSERT_TRUE(client.has_value());
+  EXPECT_TRUE(std::holds_alternative<json>((*client)->get(kObject)));
+  folder.write("token", "two");
+  EXPECT_TRUE(std::holds_alternative<json>((*client)->create(kObject, json::object())));
+  // The same token again would be refused again.
+  EXPECT_EQ(error_of((*client)->create(kObject, json::object())).http_status, 401);
+  const std::vector<std::string> requests = server.requests();
+  ASSERT_EQ(requests.size(), 4U);
+  EXPECT_THAT(requests[1], HasSubstr("Bearer one"));
+  EXPECT_THAT(requests[2], HasSubstr("Bearer two"));
 }
 
 TEST(HttpClientTest, RequestsAreObserved) {

@@ -43,6 +43,10 @@ std::optional<Item> project(const json& object) {
   return Item{object.at("metadata").at("name"), object.at("value"), object.at("owner")};
 }
 
+ApiError gone() {
+  return {{common::ErrorCode::kGone, "expired", ""}, 410, "Expired", std::nullopt};
+}
+
 // What on_change told, as "name: before -> after".
 class Changes {
  public:
@@ -71,10 +75,12 @@ struct Fixture {
   FakeClient client;
   Store<Item> store{[](const Item& item) { return item.owner; }};
   Changes changes;
+  bool initial_events = false;
 
   Informer<Item> start() {
     WatchTarget target;
     target.path = {{"", "v1", "items"}, "", "", ""};
+    target.settings.initial_events = initial_events;
     target.settings.base_backoff = std::chrono::milliseconds(1);
     target.settings.max_backoff = std::chrono::milliseconds(5);
     return {client,
@@ -85,10 +91,6 @@ struct Fixture {
              }}};
   }
 };
-
-ApiError gone() {
-  return {{common::ErrorCode::kGone, "expired", ""}, 410, "Expired", std::nullopt};
-}
 
 TEST(InformerTest, ListsInPagesThenFollowsEvents) {
   Fixture f;
@@ -108,6 +110,47 @@ TEST(InformerTest, ListsInPagesThenFollowsEvents) {
   EXPECT_EQ(f.store.get({"ns", "a"})->value, 7);
   EXPECT_EQ(f.store.get({"ns", "b"}).has_value(), false);
   EXPECT_EQ(f.client.calls()[1], "list limit=100 continue=more");
+}
+
+TEST(InformerTest, InitialEventsFillTheStoreAndTheWatchGoesOnFromTheirEnd) {
+  Fixture f;
+  f.initial_events = true;
+  const json end = {
+      {"metadata",
+       {{"resourceVersion", "10"}, {"annotations", {{"k8s.io/initial-events-end", "true"}}}}}};
+  f.client.add_watch({{line("ADDED", object("a", "3", 1)), line("ADDED", object("b", "4", 2)),
+                       line("MODIFIED", object("a", "5", 6)), line("DELETED", object("b", "6", 2)),
+                       line("BOOKMARK", end)},
+                      true,
+                      {}});
+  f.client.add_watch({{line("ADDED", object("c", "11", 3))}, false, gone()});
+  f.client.add_watch(
+      {{line("ADDED", object("c", "11", 4)),
+        line("BOOKMARK", {{"metadata",
+                           {{"resourceVersion", "20"},
+                            {"annotations", {{"k8s.io/initial-events-end", "true"}}}}}})},
+       true,
+       {}});
+  const Informer<Item> informer = f.start();
+  EXPECT_THAT(f.changes.wait_for(4),
+              ElementsAre("a: none -> 6", "c: none -> 3", "a: 6 -> none", "c: 3 -> 4"));
+  const std::vector<std::string> calls = f.client.calls();
+  EXPECT_NE(calls[0].find("sendInitialEvents=true"), std::string::npos);
+  EXPECT_NE(calls[1].find("&resourceVersion=10&"), std::string::npos);
+  EXPECT_NE(calls[2].find("sendInitialEvents=true"), std::string::npos);
+}
+
+TEST(InformerTest, AServerWithoutInitialEventsIsListedAtOnceAndNotAskedAgain) {
+  Fixture f;
+  f.initial_events = true;
+  const ApiError unknown{
+      {common::ErrorCode::kInvalidArgument, "forbidden for watch", ""}, 422, "Invalid", {}};
+  f.client.add_watch({{}, false, unknown});
+  f.client.add_list(list_of("10", {object("a", "3", 1)}));
+  f.client.add_watch({{}, false, gone()});
+  f.client.add_list(list_of("20", {object("a", "11", 2)}));
+  const Informer<Item> informer = f.start();
+  EXPECT_THAT(f.changes.wait_for(2), ElementsAre("a: none -> 1", "a: 1 -> 2"));
 }
 
 TEST(InformerTest, DeletionsMissedDuringARelistAreTold) {

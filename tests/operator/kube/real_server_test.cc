@@ -5,6 +5,8 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -107,7 +109,7 @@ TEST_F(RealServerTest, CreatesReadsReplacesPatchesListsAndDeletes) {
   EXPECT_EQ(value_of(client_->patch(path("b"), PatchType::kApply, body("b", "9")))["data"]["x"],
             "9");
   const json listed = value_of(client_->list(
-      path(""), {.label_selector = "", .field_selector = "metadata.name!=kube-root-ca.crt"}));
+      path(""), {.label_selector = "", .field_selector = "metadata.name!=kube-root-ca.crt"}, {}));
   EXPECT_EQ(listed["items"].size(), 2U);
   value_of(client_->remove(path("a"), {}));
   EXPECT_EQ(error_of(client_->get(path("a"))).error.code, ErrorCode::kNotFound);
@@ -139,18 +141,20 @@ TEST_F(RealServerTest, AMisspeltFieldIsRefused) {
 
 TEST_F(RealServerTest, ListsInPagesAndRefusesABadContinueToken) {
   for (const char* name : {"a", "b", "c"}) create(name, "1");
-  const json page =
-      value_of(client_->list(path(""), {.label_selector = "", .field_selector = "", .limit = 2}));
+  const json page = value_of(
+      client_->list(path(""), {.label_selector = "", .field_selector = "", .limit = 2}, {}));
   EXPECT_EQ(page["items"].size(), 2U);
   const std::string token = page["metadata"]["continue"];
   EXPECT_FALSE(token.empty());
   const json rest = value_of(client_->list(
-      path(""), {.label_selector = "", .field_selector = "", .limit = 2, .continue_token = token}));
+      path(""), {.label_selector = "", .field_selector = "", .limit = 2, .continue_token = token},
+      {}));
   EXPECT_GE(rest["items"].size(), 1U);
   EXPECT_EQ(
       error_of(client_->list(
                    path(""),
-                   {.label_selector = "", .field_selector = "", .limit = 2, .continue_token = "x"}))
+                   {.label_selector = "", .field_selector = "", .limit = 2, .continue_token = "x"},
+                   {}))
           .http_status,
       400);
 }
@@ -176,6 +180,38 @@ TEST_F(RealServerTest, ServiceAccountTokensAuthenticate) {
   EXPECT_EQ(error_of(connect(config)->get(path("a"))).http_status, 403);
   config.token = "forged";
   EXPECT_EQ(error_of(connect(config)->get(path("a"))).http_status, 401);
+}
+
+// The first call fails on the wrong authority, reads the file again and goes out on the right one.
+TEST_F(RealServerTest, ARotatedAuthorityIsReadAgainWhenTheServerIsNotVouchedFor) {
+  std::string folder = testing::TempDir() + "ca-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  ClientConfig rotated = config_;
+  rotated.tls.ca_file = folder + "/ca.crt";
+  std::ofstream(rotated.tls.ca_file) << config_.tls.ca_pem;
+  rotated.tls.ca_pem =
+      config_.tls.client_cert_pem;  // a certificate, but no authority of the server
+  EXPECT_EQ(error_of(connect(rotated)->get(path("a"))).http_status, 404);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(RealServerTest, InitialEventsEndWithABookmarkOfTheirVersion) {
+  create("a", "1");
+  WatchState state({.label_selector = "", .field_selector = "metadata.name!=kube-root-ca.crt"});
+  const auto action = std::get<WatchAction>(state.next(0).action);
+  ASSERT_TRUE(action.is_initial);
+  int num_listed = 0;
+  bool ended = false;
+  const auto error = client_->stream(path(""), action.query, {}, [&](std::string_view line) {
+    const EventVerdict verdict = state.on_line(line);
+    if (std::holds_alternative<ListedEvent>(verdict)) ++num_listed;
+    ended = std::holds_alternative<ListEnd>(verdict);
+    return !ended;
+  });
+  EXPECT_FALSE(error.has_value()) << error->error.message;
+  EXPECT_TRUE(ended);
+  EXPECT_EQ(num_listed, 1);
+  EXPECT_FALSE(state.version().empty());
 }
 
 TEST_F(RealServerTest, AServerThatIsNotVouchedForIsRefused) {
@@ -208,7 +244,8 @@ TEST_F(RealServerTest, AnExpiredVersionIsToldAsGone) {
 }
 
 TEST_F(RealServerTest, ASilentStreamIsCancelledAtOnce) {
-  const std::string version = value_of(client_->list(path(""), {}))["metadata"]["resourceVersion"];
+  const std::string version =
+      value_of(client_->list(path(""), {}, {}))["metadata"]["resourceVersion"];
   std::vector<double> latencies_ms;
   for (int i = 0; i < 10; ++i) {
     Clock::time_point asked;

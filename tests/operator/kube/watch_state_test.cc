@@ -30,8 +30,14 @@ ApiError error(ErrorCode code, int http_status) {
   return {{code, "why", ""}, http_status, "", std::nullopt};
 }
 
+WatchSettings pages() {
+  WatchSettings settings;
+  settings.initial_events = false;
+  return settings;
+}
+
 WatchState synced_at(const std::string& version) {
-  WatchState state({});
+  WatchState state({}, pages());
   EXPECT_EQ(state.on_page(version, ""), PageVerdict::kComplete);
   return state;
 }
@@ -46,7 +52,7 @@ std::string query_of(const WatchState& state, double jitter = 0) {
 }
 
 TEST(WatchStateTest, BeginsWithAListOfTheNewestStateInPages) {
-  const WatchState state({.label_selector = "a=b", .field_selector = ""});
+  const WatchState state({.label_selector = "a=b", .field_selector = ""}, pages());
   const NextStep step = state.next(0.5);
   EXPECT_EQ(step.delay, milliseconds(0));
   const ListOptions options = std::get<ListAction>(step.action).options;
@@ -56,7 +62,7 @@ TEST(WatchStateTest, BeginsWithAListOfTheNewestStateInPages) {
 }
 
 TEST(WatchStateTest, WatchesFromTheFirstPagesVersion) {
-  WatchState state({});
+  WatchState state({}, pages());
   EXPECT_EQ(state.on_page("203", "eyJ2Ijoi"), PageVerdict::kMore);
   EXPECT_EQ(std::get<ListAction>(state.next(0).action).options.continue_token, "eyJ2Ijoi");
   EXPECT_EQ(state.on_page("209", ""), PageVerdict::kComplete);
@@ -73,7 +79,7 @@ TEST(WatchStateTest, KeepsSelectorsInTheWatch) {
 }
 
 TEST(WatchStateTest, ExpiredContinueTokenBeginsAListWithoutPages) {
-  WatchState state({});
+  WatchState state({}, pages());
   state.on_page("203", "token");
   state.on_list_error(error(ErrorCode::kGone, 410));
   const ListOptions options = std::get<ListAction>(state.next(0).action).options;
@@ -84,7 +90,7 @@ TEST(WatchStateTest, ExpiredContinueTokenBeginsAListWithoutPages) {
 }
 
 TEST(WatchStateTest, OtherListErrorsBeginAgainWithPages) {
-  WatchState state({});
+  WatchState state({}, pages());
   state.on_page("203", "token");
   state.on_list_error(error(ErrorCode::kUnavailable, 503));
   const ListOptions options = std::get<ListAction>(state.next(0).action).options;
@@ -241,6 +247,92 @@ TEST(WatchStateTest, ARelistNeverGoesBackInTimeButBelievesARestoredServer) {
   }
   EXPECT_EQ(state.on_page("999", ""), PageVerdict::kComplete);
   EXPECT_EQ(state.version(), "999");
+}
+
+std::string initial_end(const std::string& version) {
+  return R"({"type":"BOOKMARK","object":{"metadata":{"annotations":{"k8s.io/initial-events-end":"true"},"resourceVersion":")" +
+         version + R"("}}})";
+}
+
+TEST(WatchStateTest, InitialEventsAreAListOfTheNewestState) {
+  WatchState state({.label_selector = "a=b", .field_selector = ""});
+  const NextStep step = state.next(0.5);
+  EXPECT_TRUE(std::get<WatchAction>(step.action).is_initial);
+  EXPECT_EQ(
+      std::get<WatchAction>(step.action).query,
+      "labelSelector=a%3Db&watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+      "&allowWatchBookmarks=true&timeoutSeconds=60");
+  const EventVerdict member = state.on_line(event("ADDED", "a", "9"));
+  ASSERT_TRUE(std::holds_alternative<ListedEvent>(member));
+  EXPECT_EQ(std::get<ListedEvent>(member).type, EventType::kAdded);
+  EXPECT_EQ(state.version(), "");
+  EXPECT_TRUE(std::holds_alternative<IgnoreEvent>(
+      state.on_line(R"({"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"15"}}})")));
+  EXPECT_TRUE(std::holds_alternative<ListEnd>(state.on_line(initial_end("20"))));
+  state.on_watch_end(std::nullopt, milliseconds(1));
+  EXPECT_EQ(state.next(0).delay, milliseconds(0));
+  EXPECT_NE(query_of(state).find("&resourceVersion=20&"), std::string::npos);
+}
+
+TEST(WatchStateTest, HowInitialEventsFailSaysHowToListNext) {
+  struct Case {
+    std::optional<ApiError> end;
+    bool pages_next, pages_later;
+    int delay_ms;
+  };
+  const std::vector<Case> cases{
+      {std::nullopt, true, true, 0},  // all lines, but no end: an old server
+      {error(ErrorCode::kInvalidArgument, 422), true, true, 0},
+      {error(ErrorCode::kInvalidArgument, 400), true, true, 0},
+      {error(ErrorCode::kUnavailable, 500), true, false, 800},
+      {error(ErrorCode::kUnavailable, 0), true, false, 800},
+      {error(ErrorCode::kPermissionDenied, 403), false, false, 800},
+      {error(ErrorCode::kGone, 410), false, false, 800},
+  };
+  for (const Case& c : cases) {
+    WatchState state({});
+    state.on_line(event("ADDED", "a", "9"));
+    state.on_watch_end(c.end, milliseconds(5000));
+    const int status = c.end ? c.end->http_status : 200;
+    EXPECT_EQ(lists_next(state), c.pages_next) << status;
+    EXPECT_EQ(state.next(0).delay, milliseconds(c.delay_ms)) << status;
+    state.on_page("20", "");
+    state.on_watch_end(error(ErrorCode::kGone, 410), milliseconds(1));
+    EXPECT_EQ(lists_next(state), c.pages_later) << status;
+  }
+}
+
+TEST(WatchStateTest, InitialEventsNeverGoBackInTime) {
+  WatchState state({});
+  state.on_line(initial_end("1000"));
+  state.on_watch_end(std::nullopt, milliseconds(1));
+  state.on_line(kExpired);
+  state.on_watch_end(std::nullopt, milliseconds(1));
+  EXPECT_TRUE(std::holds_alternative<EndWatch>(state.on_line(initial_end("999"))));
+  state.on_watch_end(std::nullopt, milliseconds(1));
+  EXPECT_EQ(state.version(), "1000");
+  EXPECT_GT(state.next(0).delay, milliseconds(0));
+  EXPECT_TRUE(std::holds_alternative<ListEnd>(state.on_line(initial_end("1001"))));
+}
+
+// As after a restored backup: the server does not have our version yet, and says nothing.
+TEST(WatchStateTest, AWatchThatRanItsTimeWithoutALineLeadsToARelist) {
+  WatchState state = synced_at("200");
+  state.on_watch_end(std::nullopt, milliseconds(300'000));
+  EXPECT_TRUE(lists_next(state));
+  EXPECT_EQ(state.next(0).delay, milliseconds(0));
+
+  WatchState cut = synced_at("200");
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_FALSE(lists_next(cut));
+    cut.on_watch_end(error(ErrorCode::kUnavailable, 0), milliseconds(60'000));
+  }
+  EXPECT_TRUE(lists_next(cut));
+
+  WatchState told = synced_at("200");
+  told.on_line(kBookmark);
+  told.on_watch_end(std::nullopt, milliseconds(300'000));
+  EXPECT_FALSE(lists_next(told));
 }
 
 TEST(ResourceVersionTest, OrderIsThatOfNumbersOfAnyLength) {

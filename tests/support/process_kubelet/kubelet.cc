@@ -93,7 +93,7 @@ void ProcessKubelet::sync() {
   if (std::chrono::steady_clock::now() >= next_heartbeat_ && !tell_ready()) {
     return;  // a later sync tries again
   }
-  const auto listed = client_.list({kPods, "", "", ""}, {});
+  const auto listed = client_.list({kPods, "", "", ""}, {}, {});
   if (const kube::ApiError* error = error_of(listed)) return log_error("list pods", *error);
   const json& pods = std::get<json>(listed);
   for (const json& pod : pods["items"]) sync_pod(pod);

@@ -1,0 +1,115 @@
+#include "operator/kube/credentials.h"
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/operator/kube/certificates.h"
+
+namespace lockstep::kube {
+namespace {
+
+using common::Error;
+using common::ErrorCode;
+using common::Result;
+using std::chrono::seconds;
+
+// Files that a test may change, and how often they were read.
+struct Files {
+  std::map<std::string, std::string> texts;
+  int num_reads = 0;
+
+  FileReader reader() {
+    return [this](const std::string& path) -> Result<std::string> {
+      ++num_reads;
+      const auto it = texts.find(path);
+      if (it == texts.end()) return Error{ErrorCode::kNotFound, path + ": absent", ""};
+      return it->second;
+    };
+  }
+};
+
+struct Fixture {
+  Certificate authority = make_certificate("authority");
+  Certificate client = make_certificate("client");
+  Files files{{{"ca", authority.cert_pem}, {"cert", client.cert_pem}, {"key", client.key_pem}}};
+  Credentials::Clock::time_point now = Credentials::Clock::now();
+  std::unique_ptr<Credentials> credentials;
+
+  Fixture() {
+    ClientConfig config;
+    config.tls.ca_pem = authority.cert_pem;
+    config.tls.ca_file = "ca";
+    config.tls.client_cert_pem = client.cert_pem;
+    config.tls.client_cert_file = "cert";
+    config.tls.client_key_pem = client.key_pem;
+    config.tls.client_key_file = "key";
+    Endpoint base;
+    base.url = parse_server_url("https://localhost:1").value();
+    credentials = Credentials::make(config, std::move(base), files.reader()).value();
+  }
+
+  std::shared_ptr<const Endpoint> endpoint_after(seconds wait) {
+    now += wait;
+    return credentials->current(now).value().endpoint;
+  }
+};
+
+TEST(CredentialsTest, CertificatesAreReadAgainEveryMinuteAndAfterARefusal) {
+  Fixture f;
+  const auto first = f.endpoint_after(seconds(1));
+  EXPECT_EQ(f.files.num_reads, 0);
+  EXPECT_EQ(f.endpoint_after(seconds(70)), first) << "nothing has changed";
+  EXPECT_EQ(f.files.num_reads, 3);
+  const std::string other = make_certificate("another authority").cert_pem;
+  f.files.texts["ca"] = other;
+  EXPECT_EQ(f.endpoint_after(seconds(50)), first);
+  const auto second = f.endpoint_after(seconds(20));
+  EXPECT_NE(second, first);
+  EXPECT_EQ(second->tls.ca_pem, other);
+  f.files.texts["ca"] = f.authority.cert_pem;
+  f.credentials->invalidate();
+  EXPECT_EQ(f.endpoint_after(seconds(1))->tls.ca_pem, f.authority.cert_pem);
+}
+
+TEST(CredentialsTest, WhatCannotBeReadOrUsedKeepsWhatWeHave) {
+  Fixture f;
+  const auto first = f.endpoint_after(seconds(1));
+  f.files.texts["ca"] = " \n";
+  EXPECT_EQ(f.endpoint_after(seconds(70)), first);
+  f.files.texts["ca"] = "no certificate";
+  EXPECT_EQ(f.endpoint_after(seconds(70)), first);
+  f.files.texts.erase("ca");
+  EXPECT_EQ(f.endpoint_after(seconds(70)), first);
+}
+
+TEST(CredentialsTest, ACertificateIsTakenOnceItsKeyIsThere) {
+  Fixture f;
+  const auto first = f.endpoint_after(seconds(1));
+  const Certificate next = make_certificate("next client");
+  f.files.texts["cert"] = next.cert_pem;
+  EXPECT_EQ(f.endpoint_after(seconds(70)), first) << "the key is still the old one";
+  f.files.texts["key"] = next.key_pem;
+  EXPECT_EQ(f.endpoint_after(seconds(70))->tls.client_cert_pem, next.cert_pem);
+}
+
+TEST(CredentialsTest, InlineCertificatesAreNeverReadAgain) {
+  Files files;
+  ClientConfig config;
+  config.token = "tok";
+  config.tls.ca_pem = make_certificate("authority").cert_pem;
+  Endpoint base;
+  base.url = parse_server_url("https://localhost:1").value();
+  const auto credentials = Credentials::make(config, std::move(base), files.reader()).value();
+  const auto now = Credentials::Clock::now();
+  const Identity first = credentials->current(now).value();
+  credentials->invalidate();
+  EXPECT_EQ(credentials->current(now + seconds(1000)).value(), first);
+  EXPECT_EQ(first.token, "tok");
+  EXPECT_EQ(files.num_reads, 0);
+}
+
+}  // namespace
+}  // namespace lockstep::kube

@@ -2,6 +2,7 @@
 # Environment from CTest: LOCKSTEP_BIN, LOCKSTEP_SOURCE.
 set -euo pipefail
 . "$LOCKSTEP_SOURCE/tests/cluster/lib.sh"
+. "$LOCKSTEP_SOURCE/tests/cluster/small_job.sh"
 scenario=$(basename "$0" .sh)
 work=$CLUSTER_STATE/scenarios/$scenario
 rm -rf "$work" "$CLUSTER_STATE/node/volumes/$scenario" && mkdir -p "$work" "$PIDS"
@@ -68,33 +69,15 @@ contexts: [{name: test, context: {cluster: test, user: test, namespace: $scenari
 K
 }
 
-# A small job on stdout: JOB RANKS STEPS STRATEGY; it writes to the claim of its own name.
-small_job() {
-  cat <<Y
-apiVersion: lockstep.dev/v1alpha1
-kind: TrainingJob
-metadata: {name: $1}
-spec:
-  ranks: $2
-  output: {persistentVolumeClaim: {claimName: $1}}
-  train:
-    model:
-      config: {vocab_size: 256, hidden_size: 64, intermediate_size: 128, num_hidden_layers: 2, num_attention_heads: 4,
-               num_key_value_heads: 2, max_position_embeddings: 128}
-    data: {train: operator, sequenceLength: 64}
-    batch: {globalBatchSize: 8, microBatchSize: 1}
-    steps: $3
-    parallelism: {strategy: $4}
-    checkpoint: {everySteps: 100}
-    logging: {everySteps: 1}
-Y
-}
 has_checkpoint() { compgen -G "$(output_of "$1")/checkpoints/step-*/manifest.json" >/dev/null; } # job
+# The job ended with the bits of the run that nothing disturbed: every loss and the model.
+expect_reference() { # job
+  cmp "$REFERENCE/output/model/model.safetensors" "$(output_of "$1")/model/model.safetensors" || fail "model differs"
+  [ "$(losses "$REFERENCE/output")" = "$(losses "$(output_of "$1")")" ] || fail "losses differ"
+  echo "ok: model and losses of $1 equal the reference's"
+}
 output_of() { echo "$CLUSTER_STATE/node/volumes/$scenario/$1"; } # job
 pod_pid() { cat "$CLUSTER_STATE/node/pods/$1/pid"; }             # pod
-# What metrics.jsonl says of the mathematics: times dropped.
-losses() { sed -E 's/"(tokens_per_second|step_seconds)":[^,}]*,?//g' "$1/metrics.jsonl"; }
-
 cleanup() {
   local rc=$?
   stop "operator-$scenario" KILL 2>/dev/null

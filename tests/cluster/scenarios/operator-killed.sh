@@ -3,7 +3,7 @@
 . "$LOCKSTEP_SOURCE/tests/cluster/scenario.sh"
 "$BIN/kubectl" --namespace "$scenario" get pods --watch --output-watch-events -o 'jsonpath={.type} {.object.metadata.name}{"\n"}' >"$work/pods.log" &
 watcher=$!
-small_job survivor 2 1500 zero3 | kubectl apply -f -
+small_job survivor 2 "$REFERENCE_STEPS" zero3 | kubectl apply -f -
 deadline=$((SECONDS + 600)) kills=0
 until [ "$(kubectl get tjob survivor -o 'jsonpath={.status.conditions[?(@.type=="Succeeded")].status}')" = True ]; do
   [ $SECONDS -lt $deadline ] || fail "the job did not succeed"
@@ -17,4 +17,5 @@ kill "$watcher"
 echo "ok: succeeded after $kills kills"
 expect_equal "attempt" "$(status survivor attempt)" 0
 expect_equal "pods ever created" "$(grep -c '^ADDED' "$work/pods.log")" 2
-expect_equal "steps logged" "$(wc -l <"$(output_of survivor)/metrics.jsonl")" 1500
+expect_equal "steps logged" "$(wc -l <"$(output_of survivor)/metrics.jsonl")" "$REFERENCE_STEPS"
+expect_reference survivor

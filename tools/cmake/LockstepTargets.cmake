@@ -1,11 +1,19 @@
 # lockstep_library(NAME SOURCES ... DEPS ...): a static library of ours.
 # lockstep_program(NAME SOURCES ... DEPS ...): an executable in LOCKSTEP_BINARY_DIR.
 # lockstep_test(NAME SOURCES ... DEPS ... LABEL unit|torch|ranks|e2e [PROPERTIES ...]): a GoogleTest program.
+set(_headers <algorithm> <chrono> <cstdint> <functional> <map> <memory> <optional> <span> <string> <variant> <vector>
+  <nlohmann/json.hpp>)
 add_library(lockstep_pch STATIC "${CMAKE_SOURCE_DIR}/tools/cmake/pch.cc")
 target_link_libraries(lockstep_pch PRIVATE lockstep_options)
-target_precompile_headers(lockstep_pch PRIVATE
-  <algorithm> <chrono> <cstdint> <functional> <map> <memory> <optional> <span> <string> <variant> <vector>
-  <nlohmann/json.hpp>)
+target_precompile_headers(lockstep_pch PRIVATE ${_headers})
+
+# What a test asserts is many lines that run once: optimizing them takes longer than running them.
+add_library(lockstep_test_options INTERFACE)
+target_link_libraries(lockstep_test_options INTERFACE lockstep_options GTest::gmock GTest::gtest)
+target_compile_options(lockstep_test_options INTERFACE $<IF:$<BOOL:${LOCKSTEP_SANITIZE}>,-O0,-O1>)
+add_library(lockstep_test_pch STATIC "${CMAKE_SOURCE_DIR}/tools/cmake/pch.cc")
+target_link_libraries(lockstep_test_pch PRIVATE lockstep_test_options)
+target_precompile_headers(lockstep_test_pch PRIVATE ${_headers} <gmock/gmock.h> <gtest/gtest.h>)
 
 function(lockstep_library name)
   cmake_parse_arguments(ARG "NO_PCH" "" "SOURCES;DEPS" ${ARGN})
@@ -27,12 +35,12 @@ include(GoogleTest)
 function(lockstep_test name)
   cmake_parse_arguments(ARG "NO_PCH" "LABEL" "SOURCES;DEPS;PROPERTIES" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE lockstep_options ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE lockstep_test_options ${ARG_DEPS} GTest::gtest_main)
   if(NOT ARG_NO_PCH)
     # The header was precompiled with -fPIC; an executable's -fPIE would not match it.
     set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
     target_compile_options(${name} PRIVATE -fPIC)
-    target_precompile_headers(${name} REUSE_FROM lockstep_pch)
+    target_precompile_headers(${name} REUSE_FROM lockstep_test_pch)
   endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
     PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT 600 ${ARG_PROPERTIES})

@@ -17,6 +17,7 @@ std::optional<RunSummary> summarize_metrics(const std::string& metrics_jsonl) {
   for (std::string line; std::getline(lines, line);) {
     const nlohmann::json entry = nlohmann::json::parse(line, nullptr, false);
     if (!entry.is_object() || !entry.contains("step") || !entry.contains("loss")) continue;
+    if (!entry["loss"].is_number()) continue;  // null: the step was skipped
     if (speeds.empty()) {
       summary.first_step = entry["step"];
       summary.first_loss = entry["loss"];

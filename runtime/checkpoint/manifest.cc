@@ -79,18 +79,26 @@ json to_json(const Manifest& manifest) {
   for (const ManifestUnit& unit : manifest.units) {
     units.push_back({{"name", unit.name}, {"numElems", unit.num_elems}});
   }
-  return {{"version", kManifestVersion},
-          {"step", manifest.step},
-          {"attempt", manifest.attempt},
-          {"ranks", manifest.ranks},
-          {"strategy", manifest.strategy},
-          {"seed", manifest.seed},
-          {"globalBatchSize", manifest.global_batch_size},
-          {"samplesConsumed", manifest.samples_consumed},
-          {"train", manifest.train_json},
-          {"corpusFingerprint", manifest.corpus_fingerprint},
-          {"units", std::move(units)},
-          {"pieces", to_json(manifest.pieces)}};
+  json body = {{"version", kManifestVersion},
+               {"step", manifest.step},
+               {"attempt", manifest.attempt},
+               {"ranks", manifest.ranks},
+               {"strategy", manifest.strategy},
+               {"seed", manifest.seed},
+               {"globalBatchSize", manifest.global_batch_size},
+               {"samplesConsumed", manifest.samples_consumed},
+               {"skippedSteps", manifest.skipped_steps},
+               {"consecutiveSkips", manifest.consecutive_skips},
+               {"train", manifest.train_json},
+               {"corpusFingerprint", manifest.corpus_fingerprint},
+               {"units", std::move(units)},
+               {"pieces", to_json(manifest.pieces)}};
+  if (manifest.loss_scale) {
+    body["lossScale"] = {{"scale", manifest.loss_scale->scale},
+                         {"goodSteps", manifest.loss_scale->good_steps},
+                         {"hysteresis", manifest.loss_scale->hysteresis}};
+  }
+  return body;
 }
 
 // Throws json::exception, as above.
@@ -103,6 +111,13 @@ Manifest from_json(const json& body) {
   body.at("seed").get_to(manifest.seed);
   body.at("globalBatchSize").get_to(manifest.global_batch_size);
   body.at("samplesConsumed").get_to(manifest.samples_consumed);
+  manifest.skipped_steps = body.value("skippedSteps", int64_t{0});
+  manifest.consecutive_skips = body.value("consecutiveSkips", int64_t{0});
+  if (const auto scale = body.find("lossScale"); scale != body.end()) {
+    manifest.loss_scale = {.scale = scale->at("scale").get<double>(),
+                           .good_steps = scale->at("goodSteps").get<int64_t>(),
+                           .hysteresis = scale->at("hysteresis").get<int64_t>()};
+  }
   body.at("train").get_to(manifest.train_json);
   body.at("corpusFingerprint").get_to(manifest.corpus_fingerprint);
   for (const json& unit : body.at("units")) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,14 @@ struct ManifestUnit {
   bool operator==(const ManifestUnit&) const = default;
 };
 
+// The scale of the loss for the next step of an fp16 run.
+struct ManifestLossScale {
+  double scale = 1;
+  int64_t good_steps = 0;
+  int64_t hysteresis = 1;
+  bool operator==(const ManifestLossScale&) const = default;
+};
+
 struct Manifest {
   int64_t step = 0;
   int64_t attempt = 0;
@@ -49,7 +58,12 @@ struct Manifest {
   int64_t seed = 0;
   int64_t global_batch_size = 0;
   int64_t samples_consumed = 0;
-  std::string train_json;  // the normalised `spec.train`
+  // Steps that were not finite: of the run, and in a row up to `step`. Absent in older manifests:
+  // 0.
+  int64_t skipped_steps = 0;
+  int64_t consecutive_skips = 0;
+  std::optional<ManifestLossScale> loss_scale;  // of fp16 runs only
+  std::string train_json;                       // the normalised `spec.train`
   std::string corpus_fingerprint;
   std::vector<ManifestUnit> units;
   std::vector<Piece> pieces;  // of the weights and each kind kept, they tile every unit

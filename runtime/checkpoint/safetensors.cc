@@ -25,7 +25,6 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 
 constexpr int64_t kLengthFieldBytes = 8;
 constexpr int64_t kAlignmentBytes = 8;
-constexpr int64_t kElemBytes = sizeof(float);
 
 // Checks that the tensors of one unit follow each other from 0 to its end, each as large as its
 // shape.
@@ -73,9 +72,14 @@ std::string temporary_of(const std::string& path) {
   return folder_of(path) + "/." + std::filesystem::path(path).filename().string() + ".partial";
 }
 
+std::string_view name_of(common::DType dtype) {
+  return dtype == common::DType::kFp32 ? "F32" : dtype == common::DType::kBf16 ? "BF16" : "F16";
+}
+
 }  // namespace
 
-Result<SafetensorsPlan> plan_safetensors(std::span<const UnitLayout> units) {
+Result<SafetensorsPlan> plan_safetensors(std::span<const UnitLayout> units, common::DType dtype) {
+  const int64_t elem_bytes = common::elem_bytes(dtype);
   ordered_json entries = {{"__metadata__", {{"format", "pt"}}}};
   std::set<std::string> names;
   std::vector<int64_t> unit_offsets;  // from the start of the data
@@ -84,12 +88,12 @@ Result<SafetensorsPlan> plan_safetensors(std::span<const UnitLayout> units) {
     RETURN_IF_ERROR(check_unit(unit, names));
     unit_offsets.push_back(data_bytes);
     for (const TensorLayout& tensor : unit.tensors) {
-      const int64_t begin = data_bytes + tensor.begin_elem * kElemBytes;
-      const int64_t end = begin + tensor.num_elems * kElemBytes;
-      entries[tensor.name] =
-          ordered_json{{"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
+      const int64_t begin = data_bytes + tensor.begin_elem * elem_bytes;
+      const int64_t end = begin + tensor.num_elems * elem_bytes;
+      entries[tensor.name] = ordered_json{
+          {"dtype", name_of(dtype)}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
     }
-    data_bytes += unit.num_elems * kElemBytes;
+    data_bytes += unit.num_elems * elem_bytes;
   }
   std::string text = entries.dump();
   text.resize((text.size() + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes, ' ');
@@ -99,6 +103,7 @@ Result<SafetensorsPlan> plan_safetensors(std::span<const UnitLayout> units) {
   for (const int64_t offset : unit_offsets)
     plan.unit_offsets_bytes.push_back(header_bytes + offset);
   plan.total_bytes = header_bytes + data_bytes;
+  plan.elem_bytes = elem_bytes;
   return plan;
 }
 
@@ -108,6 +113,7 @@ SafetensorsWriter::SafetensorsWriter(Disk& disk, std::string path, const Safeten
       path_(std::move(path)),
       unit_offsets_bytes_(plan.unit_offsets_bytes),
       total_bytes_(plan.total_bytes),
+      elem_bytes_(plan.elem_bytes),
       file_(std::move(file)) {}
 
 Result<SafetensorsWriter> SafetensorsWriter::create(Disk& disk, const std::string& path,
@@ -133,12 +139,12 @@ Result<SafetensorsWriter> SafetensorsWriter::join(Disk& disk, const std::string&
 }
 
 Result<void> SafetensorsWriter::write_range(int64_t unit, int64_t begin_elem,
-                                            std::span<const float> values) {
+                                            std::span<const std::byte> elements) {
   assert(unit >= 0 && unit < static_cast<int64_t>(unit_offsets_bytes_.size()) && begin_elem >= 0);
   const int64_t offset_bytes =
-      unit_offsets_bytes_[static_cast<std::size_t>(unit)] + begin_elem * kElemBytes;
-  assert(offset_bytes + static_cast<int64_t>(values.size_bytes()) <= total_bytes_);
-  return disk_->write_at(*file_, offset_bytes, std::as_bytes(values));
+      unit_offsets_bytes_[static_cast<std::size_t>(unit)] + begin_elem * elem_bytes_;
+  assert(offset_bytes + static_cast<int64_t>(elements.size()) <= total_bytes_);
+  return disk_->write_at(*file_, offset_bytes, elements);
 }
 
 Result<void> SafetensorsWriter::sync() {

@@ -1,5 +1,6 @@
 // safetensors files: written by all ranks at once, each its own byte ranges; read by memory map.
-// Format: 8 bytes little-endian length of the header, JSON header, tensors. All tensors are fp32.
+// Format: 8 bytes little-endian length of the header, JSON header, tensors. All tensors of a file
+// that we write are of one type.
 // Source: https://github.com/huggingface/safetensors#format
 #pragma once
 
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "runtime/checkpoint/disk.h"
+#include "runtime/common/dtype.h"
 #include "runtime/common/mapped_file.h"
 #include "runtime/common/result.h"
 
@@ -32,12 +34,14 @@ struct SafetensorsPlan {
   std::string header;                       // length field and JSON, padded to 8 bytes
   std::vector<int64_t> unit_offsets_bytes;  // in the file, one per unit
   int64_t total_bytes = 0;
+  int64_t elem_bytes = 4;
 };
 
-// The file's layout, equal on every rank: units one after the other. The header depends on names
-// and shapes only. kInvalidArgument names the tensor if a unit is not tiled by its tensors or a
-// name is used twice.
-common::Result<SafetensorsPlan> plan_safetensors(std::span<const UnitLayout> units);
+// The file's layout, equal on every rank: units one after the other. The header depends on names,
+// shapes and type only. kInvalidArgument names the tensor if a unit is not tiled by its tensors or
+// a name is used twice.
+common::Result<SafetensorsPlan> plan_safetensors(std::span<const UnitLayout> units,
+                                                 common::DType dtype = common::DType::kFp32);
 
 // Rank 0: create(), then (after a barrier) every rank: join(), write_range()..., sync(), then
 // (after a barrier) rank 0: finish(). Until then the file has a hidden temporary name.
@@ -50,8 +54,10 @@ class SafetensorsWriter {
   static common::Result<SafetensorsWriter> join(Disk& disk, const std::string& path,
                                                 const SafetensorsPlan& plan);
 
-  // Writes elements [begin_elem, begin_elem + values.size()) of unit `unit`, which must hold them.
-  common::Result<void> write_range(int64_t unit, int64_t begin_elem, std::span<const float> values);
+  // Writes `elements`, of the plan's type, from element begin_elem of unit `unit` on, which must
+  // hold them.
+  common::Result<void> write_range(int64_t unit, int64_t begin_elem,
+                                   std::span<const std::byte> elements);
   // Returns when this rank's ranges are on stable storage.
   common::Result<void> sync();
   // Rank 0, after all ranks' sync(): gives the file its name. A reader sees all of it or nothing.
@@ -65,6 +71,7 @@ class SafetensorsWriter {
   std::string path_;
   std::vector<int64_t> unit_offsets_bytes_;
   int64_t total_bytes_;
+  int64_t elem_bytes_;
   std::unique_ptr<DiskFile> file_;
 };
 
@@ -74,6 +81,12 @@ struct TensorView {
   std::span<const std::byte> bytes;  // in the map; lives as long as the reader
 };
 
+// The elements of a tensor in memory, aligned for their type.
+struct StoredTensor {
+  common::DType dtype = common::DType::kFp32;
+  const std::byte* data = nullptr;
+};
+
 class SafetensorsReader {
  public:
   // Maps the file and checks the header: lengths, offsets, shapes. kDataLoss names what is wrong.
@@ -81,9 +94,10 @@ class SafetensorsReader {
 
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
 
-  // The values of an fp32 tensor of `num_elems` elements. kNotFound if there is no such tensor,
-  // kInvalidArgument if its type or size is another. The span lives as long as the reader.
-  common::Result<std::span<const float>> floats(const std::string& name, int64_t num_elems) const;
+  // The tensor `name` of `num_elems` elements. kNotFound if there is no such tensor,
+  // kInvalidArgument if it has another size or a type that is no DType. Lives as long as the
+  // reader.
+  common::Result<StoredTensor> stored(const std::string& name, int64_t num_elems) const;
 
  private:
   SafetensorsReader(std::string path, common::MappedFile file);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -13,6 +14,8 @@
 namespace lockstep::runtime {
 namespace {
 
+using common::DType;
+using common::elem_bytes;
 using common::Error;
 using common::ErrorCode;
 using common::Result;
@@ -27,13 +30,20 @@ Error damaged(const std::string& path, const std::string& what) {
 }
 
 // Bytes of one element; 0 for a type that we do not know.
-uint64_t elem_bytes(const std::string& dtype) {
+uint64_t bytes_of_elem(const std::string& dtype) {
   static const std::map<std::string, uint64_t> sizes = {
       {"F64", 8}, {"I64", 8}, {"U64", 8},  {"F32", 4},     {"I32", 4},
       {"U32", 4}, {"F16", 2}, {"BF16", 2}, {"I16", 2},     {"U16", 2},
       {"I8", 1},  {"U8", 1},  {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
   const auto found = sizes.find(dtype);
   return found == sizes.end() ? 0 : found->second;
+}
+
+std::optional<DType> dtype_named(const std::string& name) {
+  if (name == "F32") return DType::kFp32;
+  if (name == "BF16") return DType::kBf16;
+  if (name == "F16") return DType::kFp16;
+  return std::nullopt;
 }
 
 // The header's text; `data` becomes what follows it.
@@ -57,7 +67,7 @@ Result<TensorView> parse_tensor(const std::string& path, const std::string& name
                                 std::span<const std::byte> data) {
   TensorView view;
   entry.at("dtype").get_to(view.dtype);
-  uint64_t num_bytes = elem_bytes(view.dtype);
+  uint64_t num_bytes = bytes_of_elem(view.dtype);
   if (num_bytes == 0) return damaged(path, name + " has the unknown type " + view.dtype);
   for (const json& extent : entry.at("shape")) {
     if (!extent.is_number_unsigned()) return damaged(path, name + " has a bad shape");
@@ -124,26 +134,26 @@ Result<SafetensorsReader> SafetensorsReader::open(const std::string& path) {
   return reader;
 }
 
-Result<std::span<const float>> SafetensorsReader::floats(const std::string& name,
-                                                         int64_t num_elems) const {
+Result<StoredTensor> SafetensorsReader::stored(const std::string& name, int64_t num_elems) const {
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) {
     return Error{ErrorCode::kNotFound, path_ + " has no tensor " + name, ""};
   }
   const TensorView& view = found->second;
-  const auto count = static_cast<std::size_t>(num_elems);
-  if (view.dtype != "F32" || view.bytes.size() / sizeof(float) != count) {
+  const std::optional<DType> dtype = dtype_named(view.dtype);
+  if (!dtype || view.bytes.size() != static_cast<std::size_t>(num_elems * elem_bytes(*dtype))) {
     return Error{ErrorCode::kInvalidArgument,
                  "tensor " + name + " of " + path_ + " has type " + view.dtype + " and " +
-                     std::to_string(view.bytes.size()) + " bytes; expected F32 and " +
-                     std::to_string(count * sizeof(float)) + " bytes",
+                     std::to_string(view.bytes.size()) + " bytes; expected " +
+                     std::to_string(num_elems) + " elements of F32, BF16 or F16",
                  "does config.json belong to this file?"};
   }
-  if (reinterpret_cast<std::uintptr_t>(view.bytes.data()) % alignof(float) != 0) {
+  const auto alignment = static_cast<std::uintptr_t>(elem_bytes(*dtype));
+  if (reinterpret_cast<std::uintptr_t>(view.bytes.data()) % alignment != 0) {
     return Error{ErrorCode::kInvalidArgument, "tensor " + name + " of " + path_ + " is not aligned",
                  "save the file again with a current safetensors library"};
   }
-  return std::span<const float>(reinterpret_cast<const float*>(view.bytes.data()), count);
+  return StoredTensor{*dtype, view.bytes.data()};
 }
 
 }  // namespace lockstep::runtime

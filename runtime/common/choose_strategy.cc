@@ -10,7 +10,6 @@
 namespace lockstep::common {
 namespace {
 
-constexpr int64_t kFloatBytes = 4;
 constexpr int64_t kMostRanks = 4096;
 constexpr std::array kStrategies = {Strategy::kDdp, Strategy::kZero1, Strategy::kZero2,
                                     Strategy::kZero3};
@@ -85,7 +84,7 @@ int64_t strategy_traffic_bytes(Strategy strategy, const TrainConfig& train, int6
   const int64_t group = is_grouped ? config.shard_ranks : ranks;
 
   const int64_t micro_batches = std::max<int64_t>(1, train.batch.num_micro_batches() / ranks);
-  const int64_t weights = kFloatBytes * num_parameters(train.model);
+  const int64_t weights = num_parameters(train.model) * elem_bytes(train.precision);
   const int64_t gradients = num_parameters(train.model) * elem_bytes(config.reduce_dtype);
   const int64_t reductions = at_once ? micro_batches : 1;
   int64_t bytes = reductions * (gradients - gradients / ranks);

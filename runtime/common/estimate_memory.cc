@@ -31,10 +31,16 @@ int64_t part(int64_t elems) {
   return round_up(elems, 16);
 }
 
-int64_t attention_scratch(int64_t seq, int64_t head_dim) {
+// The same for elements of the type of computation, in floats.
+int64_t part(int64_t elems, DType dtype) {
+  return part(dtype == DType::kFp32 ? elems : (elems + 1) / 2);
+}
+
+int64_t attention_scratch(int64_t seq, int64_t head_dim, DType dtype) {
   const int64_t padded_seq = round_up(seq, kPanel);
   const int64_t padded_dim = round_up(head_dim, kPanel);
-  return 2 * padded_seq * head_dim + 3 * seq * padded_dim +
+  const int64_t wide_heads = dtype == DType::kFp32 ? 0 : 4 * part(seq * head_dim);
+  return wide_heads + 2 * padded_seq * head_dim + 3 * seq * padded_dim +
          2 * kQueryBlock * (padded_seq + 16 + padded_dim) + 16;
 }
 
@@ -43,23 +49,27 @@ struct LayerElems {
 };
 
 // As the layouts in model/decoder_layer.cc.
-LayerElems layer_elems(const ModelConfig& m, int64_t rows, int64_t seq) {
+LayerElems layer_elems(const ModelConfig& m, int64_t rows, int64_t seq, DType dtype) {
+  const bool is_mixed = dtype != DType::kFp32;
+  const int64_t stream = rows * m.hidden_size;
+  const int64_t gate_up = rows * 2 * m.intermediate_size;
   const int64_t q = m.num_attention_heads * m.head_dim;
   const int64_t qkv = q + 2 * m.num_key_value_heads * m.head_dim;
   const int64_t attention =
-      part(rows * q) + part(rows * qkv) + part(attention_scratch(seq, m.head_dim));
-  const int64_t mlp = 2 * part(rows * m.intermediate_size);
-  return {.dear = part(rows * q) + part(rows * m.num_attention_heads),
-          .cheap = 2 * part(rows) + part(rows * qkv) + part(rows * m.hidden_size) +
-                   part(rows * 2 * m.intermediate_size),
-          .scratch = 2 * part(rows * m.hidden_size) + std::max(attention, mlp)};
+      part(rows * q) + part(rows * qkv) + part(attention_scratch(seq, m.head_dim, dtype));
+  const int64_t mlp = part(rows * m.intermediate_size, dtype) + part(rows * m.intermediate_size) +
+                      (is_mixed ? part(gate_up) : 0);
+  return {.dear = part(rows * q, dtype) + part(rows * m.num_attention_heads),
+          .cheap = 2 * part(rows) + part(rows * qkv, dtype) + part(stream) + part(gate_up, dtype),
+          .scratch = part(stream, dtype) + part(stream) + (is_mixed ? part(stream, dtype) : 0) +
+                     std::max(attention, mlp)};
 }
 
 void add_activations(const TrainConfig& train, MemoryEstimate& out) {
   const ModelConfig& m = train.model;
   const int64_t seq = train.data.sequence_length;
   const int64_t rows = train.batch.micro_batch_size * seq;
-  const LayerElems layer = layer_elems(m, rows, seq);
+  const LayerElems layer = layer_elems(m, rows, seq, train.precision);
   const bool shares_dear = train.activation_checkpointing == ActivationCheckpointing::kBlock;
   const bool shares_cheap = train.activation_checkpointing != ActivationCheckpointing::kNone;
   const int64_t num_dear = shares_dear ? 1 : m.num_hidden_layers;
@@ -106,6 +116,8 @@ MemoryEstimate estimate_memory(const TrainConfig& train, Strategy strategy, int6
   const bool shards_moments = strategy != Strategy::kDdp;
   const bool shards_gradients = strategy == Strategy::kZero2 || strategy == Strategy::kZero3;
   const bool shards_weights = strategy == Strategy::kZero3;
+  const bool is_mixed = train.precision != DType::kFp32;
+  const int64_t compute_bytes = elem_bytes(train.precision);
   const ParallelismConfig& config = train.parallelism;
   const bool is_grouped = shards_weights && config.shard_ranks > 0;
   const int64_t slices_kept = is_grouped ? ranks / config.shard_ranks : 1;
@@ -116,11 +128,15 @@ MemoryEstimate estimate_memory(const TrainConfig& train, Strategy strategy, int6
   for (const UnitSizes& unit : units) {
     const int64_t padded = kFloatBytes * unit.padded;
     const int64_t kept = kFloatBytes * slices_kept * unit.slice;
-    out.weights += shards_weights ? kept : padded;
+    const int64_t computed_with =
+        compute_bytes * (shards_weights ? slices_kept * unit.slice : unit.padded);
+    // Note [Compute copies] in parallel/unit_storage.h.
+    out.weights += shards_weights || (is_mixed && shards_moments) ? kept : padded;
+    if (is_mixed) out.weights += computed_with;
     out.gradients += shards_gradients ? kept : padded;
     out.optimizer += moments * (shards_moments ? kept : padded);
     if (train.checkpoint.async) out.snapshot += (1 + moments) * kFloatBytes * unit.slice;
-    largest = std::max(largest, padded);
+    largest = std::max(largest, compute_bytes * unit.padded);
   }
   out.partial_sums = reduction_bytes(
       {.units = units,

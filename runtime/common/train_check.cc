@@ -290,6 +290,14 @@ void check_parallelism(Relations& out, int64_t ranks) {
   }
 }
 
+void check_loss_scale(Relations& out) {
+  const json* precision = out.find("precision");
+  if (out.find("lossScale") == nullptr || (precision != nullptr && *precision == "fp16")) return;
+  const std::string found = precision != nullptr ? precision->dump() : "none";
+  out.report(".lossScale", "needs precision fp16, found " + found,
+             "remove it: only fp16 has gradients too small for its type");
+}
+
 }  // namespace
 
 Problems check_train_relations(const json& train, int64_t ranks, const std::string& prefix) {
@@ -301,6 +309,7 @@ Problems check_train_relations(const json& train, int64_t ranks, const std::stri
   check_length_of_run(out);
   check_evaluation(out);
   check_warmup(out);
+  check_loss_scale(out);
   check_decay(out);
   check_warmup_lr(out);
   check_optimizer(out);

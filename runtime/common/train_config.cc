@@ -105,6 +105,20 @@ ParallelismConfig decode_parallelism(const json& parallelism) {
           .prefetch_units = parallelism.at("prefetchUnits").get<int64_t>()};
 }
 
+DType decode_dtype(const json& name) {
+  return name == "bf16" ? DType::kBf16 : name == "fp16" ? DType::kFp16 : DType::kFp32;
+}
+
+LossScaleConfig decode_loss_scale(const json& train) {
+  const auto found = train.find("lossScale");
+  if (found == train.end()) return {};
+  return {.fixed = found->at("static").get<double>(),
+          .initial_power = found->at("initialPower").get<int64_t>(),
+          .window = found->at("window").get<int64_t>(),
+          .hysteresis = found->at("hysteresis").get<int64_t>(),
+          .min = found->at("min").get<double>()};
+}
+
 CommunicationConfig decode_communication(const json& communication) {
   using Backend = CommunicationConfig::Backend;
   const json& backend = communication.at("backend");
@@ -182,6 +196,10 @@ TrainConfig decode_train(const json& train) {
                 .micro_batch_size = batch.at("microBatchSize").get<int64_t>()},
       .steps = steps,
       .epochs = full.value("epochs", 0.0),
+      .precision = decode_dtype(full.at("precision")),
+      .loss_scale = decode_loss_scale(full),
+      .non_finite = {.max_consecutive_skips =
+                         full.at("nonFinite").at("maxConsecutiveSkips").get<int64_t>()},
       .parallelism = decode_parallelism(full.at("parallelism")),
       .activation_checkpointing =
           decode_activation_checkpointing(full.at("activationCheckpointing")),
@@ -196,6 +214,7 @@ TrainConfig decode_train(const json& train) {
                      .early_stopping_patience =
                          evaluation.at("earlyStoppingPatience").get<int64_t>()},
       .export_at_end = full.at("export").at("atEnd").get<bool>(),
+      .export_dtype = decode_dtype(full.at("export").at("dtype")),
       .log_every_steps = full.at("logging").at("everySteps").get<int64_t>(),
       .communication = decode_communication(full.at("communication")),
       .seed = full.at("seed").get<int64_t>()};

@@ -74,6 +74,19 @@ struct ParallelismConfig {
   int64_t prefetch_units = 1;
 };
 
+// Of precision fp16.
+struct LossScaleConfig {
+  double fixed = 0;  // `static`; 0 = dynamic
+  int64_t initial_power = 16;
+  int64_t window = 1000;
+  int64_t hysteresis = 2;
+  double min = 1;
+};
+
+struct NonFiniteConfig {
+  int64_t max_consecutive_skips = 3;
+};
+
 struct OptimizerConfig {
   enum class Kind { kAdamW, kAdam, kSgd };
   Kind kind = Kind::kAdamW;
@@ -123,6 +136,9 @@ struct TrainConfig {
   BatchConfig batch;
   int64_t steps = 0;  // 0 = given by epochs: with_steps() tells them once the data is open
   double epochs = 0;  // 0 = given by steps
+  DType precision = DType::kFp32;
+  LossScaleConfig loss_scale;
+  NonFiniteConfig non_finite;
   ParallelismConfig parallelism;
   ActivationCheckpointing activation_checkpointing = ActivationCheckpointing::kNone;
   OptimizerConfig optimizer;
@@ -130,6 +146,7 @@ struct TrainConfig {
   CheckpointConfig checkpoint;
   EvaluationConfig evaluation;
   bool export_at_end = true;
+  DType export_dtype = DType::kFp32;
   int64_t log_every_steps = 10;
   CommunicationConfig communication;
   int64_t seed = 42;

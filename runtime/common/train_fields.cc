@@ -36,6 +36,8 @@ std::vector<CelRule> train_rules() {
        "warmupSteps must be at most steps", ".schedule.warmupSteps"},
       {"self.schedule.warmupMinLr <= self.optimizer.lr", "warmupMinLr must be at most optimizer.lr",
        ".schedule.warmupMinLr"},
+      {"!has(self.lossScale) || self.precision == 'fp16'", "lossScale needs precision fp16",
+       ".lossScale"},
       // The left side rounds as std::llround() does in warmup_steps_of().
       {"self.schedule.name != 'wsd' || !has(self.schedule.decaySteps) || !has(self.steps) || "
        "(has(self.schedule.warmupSteps) ? double(self.schedule.warmupSteps) : "
@@ -59,7 +61,9 @@ Field train() {
       batch_section(),
       integer("steps", 1, kMaxCount, "Optimizer steps to make; or give epochs."),
       epochs,
-      choice("precision", {"fp32"}, {"bf16", "fp16"}, "Type of the computation."),
+      precision_choice(),
+      loss_scale_section(),
+      non_finite_section(),
       parallelism_section(),
       choice("activationCheckpointing", {"none", "block", "selective"}, {},
              "What a layer keeps for backward. block: its input; forward runs again. selective: "
@@ -71,12 +75,13 @@ Field train() {
       object("export", "The model that is left at the end.",
              {choice("format", {"huggingface"}, {}, "Layout of the model folder."),
               boolean("atEnd", true, "Whether to export when training ends."),
-              choice("dtype", {"fp32"}, {"bf16", "fp16"}, "Type of the exported weights.")}),
+              choice("dtype", {"fp32", "bf16", "fp16"}, {},
+                     "Type of the exported weights, rounded from the fp32 masters.")}),
       logging_section(),
       communication_section(),
       defaulted(integer("seed", 0, kMaxSeed, "Seed of weights and data order."), 42),
   };
-  field.planned = {"lossScale", "offload", "lora"};
+  field.planned = {"offload", "lora"};
   field.rules = train_rules();
   return field;
 }

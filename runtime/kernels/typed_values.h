@@ -17,12 +17,21 @@ struct Fp16 {
   uint16_t bits = 0;
 };
 
+constexpr DType dtype_of(const float*) {
+  return DType::kFp32;
+}
+constexpr DType dtype_of(const Bf16*) {
+  return DType::kBf16;
+}
+constexpr DType dtype_of(const Fp16*) {
+  return DType::kFp16;
+}
+
+// The element types above, and nothing else.
 template <class T>
-inline constexpr DType kDTypeOf = DType::kFp32;
-template <>
-inline constexpr DType kDTypeOf<Bf16> = DType::kBf16;
-template <>
-inline constexpr DType kDTypeOf<Fp16> = DType::kFp16;
+concept StoredElement = requires(const T* values) {
+  dtype_of(values);
+};
 
 // A borrowed array that is only read. Made from a typed pointer without ado, as a span is.
 struct ConstValues {
@@ -31,9 +40,9 @@ struct ConstValues {
 
   constexpr ConstValues() = default;
   constexpr ConstValues(DType type, const void* values) : dtype(type), data(values) {}
-  template <class T>
+  template <StoredElement T>
   constexpr ConstValues(const T* values)  // NOLINT(google-explicit-constructor)
-      : dtype(kDTypeOf<T>), data(values) {}
+      : dtype(dtype_of(values)), data(values) {}
 
   // The array from element `begin_elem` on.
   ConstValues from(int64_t begin_elem) const {
@@ -48,9 +57,10 @@ struct Values {
 
   constexpr Values() = default;
   constexpr Values(DType type, void* values) : dtype(type), data(values) {}
-  template <class T>
+  template <StoredElement T>
   constexpr Values(T* values)  // NOLINT(google-explicit-constructor)
-      : dtype(kDTypeOf<T>), data(values) {}
+      : dtype(dtype_of(values)), data(values) {}
+  ConstValues from(int64_t begin_elem) const { return ConstValues(dtype, data).from(begin_elem); }
   constexpr operator ConstValues() const {  // NOLINT(google-explicit-constructor)
     return {dtype, data};
   }

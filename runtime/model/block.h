@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "runtime/kernels/typed_values.h"
 #include "runtime/model/unit.h"
 
 namespace lockstep::runtime {
@@ -44,10 +45,16 @@ struct BlockBuffers {
   float* scratch = nullptr;  // [scratch_elems] contents do not survive the call
   // Of a head that shares the embedding's weight, [vocab, hidden]: the weight, and for backward
   // where the head's part of its gradient is written. See Note [Tied embeddings].
-  const float* tied_weight = nullptr;
+  ConstValues tied_weight;
   float* tied_gradient = nullptr;
 };
 
+// Note [Precision of a block]
+// A block is built for one type of computation. In bf16 and fp16 the weights given to it are the
+// rounded copies of the fp32 masters, and so are both operands of every product; what only feeds
+// products, and what attention and SwiGLU are recomputed from, is stored in that type by the kernel
+// that makes it. The residual stream, its gradient, norms, softmax, loss, sums of products and
+// gradients of weights are fp32. In fp32 all of it is.
 class Block {
  public:
   virtual ~Block() = default;
@@ -57,17 +64,17 @@ class Block {
   virtual SavedElems saved_elems(const BatchShape& shape) const = 0;
   virtual int64_t scratch_elems(const BatchShape& shape) const = 0;
   // Runs the block.
-  //   params: [unit().num_elems].
+  //   params: [unit().num_elems], of the block's type.
   // Throws std::out_of_range on a token or label beyond the vocabulary.
-  virtual void forward(const BatchShape& shape, const float* params, MicroBatchIo& io,
+  virtual void forward(const BatchShape& shape, ConstValues params, MicroBatchIo& io,
                        const BlockBuffers& buffers) const = 0;
   // Fills `cheap`, or `dear` and `cheap`, from `x` once more, with the bits that forward() gave
   // them. Only for blocks that save something.
-  virtual void recompute(const BatchShape& shape, const float* params, const MicroBatchIo& io,
+  virtual void recompute(const BatchShape& shape, ConstValues params, const MicroBatchIo& io,
                          const BlockBuffers& buffers, Recompute what) const = 0;
   // Gradient of forward(), whose `x`, `dear` and `cheap` are given again.
-  //   gradients: [unit().num_elems]; every element is written, nothing is accumulated.
-  virtual void backward(const BatchShape& shape, const float* params, MicroBatchIo& io,
+  //   gradients: [unit().num_elems], fp32; every element is written, nothing is accumulated.
+  virtual void backward(const BatchShape& shape, ConstValues params, MicroBatchIo& io,
                         const BlockBuffers& buffers, float* gradients) const = 0;
 };
 

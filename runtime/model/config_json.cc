@@ -10,6 +10,7 @@
 namespace lockstep::runtime {
 namespace {
 
+using common::DType;
 using common::Error;
 using common::ErrorCode;
 using common::ModelConfig;
@@ -135,9 +136,14 @@ Result<void> check_heads(const ModelConfig& config) {
   return {};
 }
 
+// As Transformers spells it.
+std::string_view name_of(DType dtype) {
+  return dtype == DType::kFp32 ? "float32" : dtype == DType::kBf16 ? "bfloat16" : "float16";
+}
+
 }  // namespace
 
-std::string encode_config_json(const ModelConfig& config) {
+std::string encode_config_json(const ModelConfig& config, DType dtype) {
   const nlohmann::ordered_json object = {
       {"architectures", {"LlamaForCausalLM"}},
       {"model_type", "llama"},
@@ -164,7 +170,7 @@ std::string encode_config_json(const ModelConfig& config) {
       {"eos_token_id", nullptr},
       {"pad_token_id", nullptr},
       {"use_cache", true},
-      {"dtype", "float32"},
+      {"dtype", name_of(dtype)},
   };
   return object.dump(2) + "\n";
 }

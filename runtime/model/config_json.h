@@ -4,13 +4,16 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/common/dtype.h"
 #include "runtime/common/result.h"
 #include "runtime/common/train_config.h"
 
 namespace lockstep::runtime {
 
-// The text of the config.json (LlamaForCausalLM, fp32) from which Transformers builds this model.
-std::string encode_config_json(const common::ModelConfig& config);
+// The text of the config.json (LlamaForCausalLM) from which Transformers builds this model.
+//   dtype: of the weights beside it.
+std::string encode_config_json(const common::ModelConfig& config,
+                               common::DType dtype = common::DType::kFp32);
 
 // Reads the text of a config.json; keys that do not change the model are ignored.
 // Errors: kInvalidArgument naming the field, for a value that is missing, of the wrong type, out of

@@ -50,7 +50,7 @@ struct Decoder::Buffers {
 };
 
 Decoder::Decoder(const common::ModelConfig& config, const BatchShape& shape,
-                 common::ActivationCheckpointing checkpointing)
+                 common::ActivationCheckpointing checkpointing, DType dtype)
     : config_(config),
       shape_(shape),
       checkpointing_(checkpointing),
@@ -62,9 +62,9 @@ Decoder::Decoder(const common::ModelConfig& config, const BatchShape& shape,
 
   blocks_.push_back(std::make_unique<Embedding>(config));
   for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
-    blocks_.push_back(std::make_unique<DecoderLayer>(config, i, buffers.rotary));
+    blocks_.push_back(std::make_unique<DecoderLayer>(config, i, buffers.rotary, dtype));
   }
-  blocks_.push_back(std::make_unique<Head>(config));
+  blocks_.push_back(std::make_unique<Head>(config, dtype));
 
   SavedElems most;
   int64_t scratch_elems = 0;
@@ -122,7 +122,7 @@ BlockBuffers Decoder::buffers_of(int64_t block) const {
           .scratch = base + buffers_->scratch};
 }
 
-void Decoder::lend_tied(const float* weights, float* gradient) {
+void Decoder::lend_tied(ConstValues weights, float* gradient) {
   lent_weights_ = weights;
   lent_gradient_ = gradient;
 }
@@ -130,21 +130,21 @@ void Decoder::lend_tied(const float* weights, float* gradient) {
 BlockBuffers Decoder::take_buffers(int64_t block, bool for_backward) {
   BlockBuffers buffers = buffers_of(block);
   if (tied_block() < 0 || block + 1 != num_blocks()) return buffers;
-  buffers.tied_weight = std::exchange(lent_weights_, nullptr);
+  buffers.tied_weight = std::exchange(lent_weights_, {});
   buffers.tied_gradient = std::exchange(lent_gradient_, nullptr);
-  if (buffers.tied_weight == nullptr || (for_backward && buffers.tied_gradient == nullptr)) {
+  if (buffers.tied_weight.data == nullptr || (for_backward && buffers.tied_gradient == nullptr)) {
     throw std::logic_error("decoder: the embedding's weights were not lent to the last block");
   }
   return buffers;
 }
 
-void Decoder::forward_block(int64_t block, const float* params, MicroBatchIo& io) {
+void Decoder::forward_block(int64_t block, ConstValues params, MicroBatchIo& io) {
   const Block& model_block = *blocks_.at(static_cast<size_t>(block));
   model_block.forward(shape_, params, io, take_buffers(block, false));
   if (model_block.saved_elems(shape_).cheap > 0) shared_holds_ = block;
 }
 
-void Decoder::backward_block(int64_t block, const float* params, MicroBatchIo& io,
+void Decoder::backward_block(int64_t block, ConstValues params, MicroBatchIo& io,
                              float* gradients) {
   const Block& model_block = *blocks_.at(static_cast<size_t>(block));
   restore_saved(block, params, io);
@@ -153,7 +153,7 @@ void Decoder::backward_block(int64_t block, const float* params, MicroBatchIo& i
 
 // Gives a block's backward what its forward saved and a later block has overwritten since. The last
 // layer finds its own still there.
-void Decoder::restore_saved(int64_t block, const float* params, const MicroBatchIo& io) {
+void Decoder::restore_saved(int64_t block, ConstValues params, const MicroBatchIo& io) {
   const Block& model_block = *blocks_[static_cast<size_t>(block)];
   if (checkpointing_ == common::ActivationCheckpointing::kNone) return;
   if (model_block.saved_elems(shape_).cheap == 0) return;
@@ -166,7 +166,7 @@ void Decoder::restore_saved(int64_t block, const float* params, const MicroBatch
 }
 
 std::vector<float> Decoder::next_token_logits(std::span<const int32_t> tokens,
-                                              std::span<const float* const> params) {
+                                              std::span<const ConstValues> params) {
   const auto num_tokens = static_cast<int64_t>(tokens.size());
   if (num_tokens < 1 || num_tokens > shape_.seq || params.size() != blocks_.size()) {
     throw std::invalid_argument("next_token_logits: expected 1 to " + std::to_string(shape_.seq) +

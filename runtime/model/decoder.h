@@ -16,10 +16,12 @@ namespace lockstep::runtime {
 // last block's backward computes the loss; its forward is for a loss without gradients.
 class Decoder {
  public:
-  // Allocates all buffers. Throws std::invalid_argument if the config cannot be a decoder (sizes
-  // that are not positive, heads that do not divide) or `shape` is empty; std::bad_alloc.
+  // Computes in `dtype`, see Note [Precision of a block]. Allocates all buffers. Throws
+  // std::invalid_argument if the config cannot be a decoder (sizes that are not positive, heads
+  // that do not divide) or `shape` is empty; std::bad_alloc.
   Decoder(const common::ModelConfig& config, const BatchShape& shape,
-          common::ActivationCheckpointing checkpointing = common::ActivationCheckpointing::kNone);
+          common::ActivationCheckpointing checkpointing = common::ActivationCheckpointing::kNone,
+          DType dtype = DType::kFp32);
   ~Decoder();
 
   int64_t num_blocks() const;
@@ -32,21 +34,21 @@ class Decoder {
   // both if tied_block() >= 0 (std::logic_error if missing).
   //   gradient: the buffer that block 0's backward gets later, for a backward; null for a forward.
   //   The last block writes every element, block 0 adds to it.
-  void lend_tied(const float* weights, float* gradient);
+  void lend_tied(ConstValues weights, float* gradient);
 
   // Runs one block on the micro-batch; block 0 reads io.tokens, the last one writes io.loss_sum.
   // Throws std::out_of_range on a token or label beyond the vocabulary.
-  void forward_block(int64_t block, const float* params, MicroBatchIo& io);
+  void forward_block(int64_t block, ConstValues params, MicroBatchIo& io);
   // Runs one block's backward; `gradients` gets every element of the unit written. Once per
   // forward. With activation checkpointing it first computes again what was not kept, with the same
   // bits. The last block's writes io.loss_sum and throws as its forward does.
-  void backward_block(int64_t block, const float* params, MicroBatchIo& io, float* gradients);
+  void backward_block(int64_t block, ConstValues params, MicroBatchIo& io, float* gradients);
 
   // Logits of the last position of `tokens` (1 to shape.seq of them): [vocab]. For generation;
   // params of all blocks must be given. Overwrites the activations. Throws std::invalid_argument on
   // a wrong number of tokens or of params, std::out_of_range on a token beyond the vocabulary.
   std::vector<float> next_token_logits(std::span<const int32_t> tokens,
-                                       std::span<const float* const> params);
+                                       std::span<const ConstValues> params);
 
   // Bytes of activations, saved tensors and scratch that this object holds.
   int64_t buffer_bytes() const;
@@ -56,13 +58,13 @@ class Decoder {
   BlockBuffers buffers_of(int64_t block) const;
   // buffers_of() with what was lent for this one call.
   BlockBuffers take_buffers(int64_t block, bool for_backward);
-  void restore_saved(int64_t block, const float* params, const MicroBatchIo& io);
+  void restore_saved(int64_t block, ConstValues params, const MicroBatchIo& io);
 
   common::ModelConfig config_;
   BatchShape shape_;
   common::ActivationCheckpointing checkpointing_;
   int64_t shared_holds_ = -1;  // the block whose saved floats the shared buffer holds; -1: nobody's
-  const float* lent_weights_ = nullptr;  // by lend_tied(), until the last block has run
+  ConstValues lent_weights_;   // by lend_tied(), until the last block has run
   float* lent_gradient_ = nullptr;
   std::unique_ptr<Buffers> buffers_;
   std::vector<std::unique_ptr<Block>> blocks_;  // layers read the rotary table in *buffers_

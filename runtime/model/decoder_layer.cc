@@ -57,9 +57,9 @@ Products products(const common::ModelConfig& config, const BatchShape& shape) {
 // whole. The two normed inputs and the activation of the feed-forward part are kept by nobody:
 // backward recomputes them in passes that are cheap beside the products.
 
-// Offsets in BlockBuffers::dear.
+// Offsets in BlockBuffers::dear. "Typed" parts, here and below, hold numbers of the block's type.
 struct DecoderLayer::Dear {
-  int64_t attention = 0;    // [R, H*D]
+  int64_t attention = 0;    // [R, H*D], typed
   int64_t log_sum_exp = 0;  // [B, H, T]
   int64_t num_elems = 0;
 };
@@ -67,22 +67,24 @@ struct DecoderLayer::Dear {
 // Offsets in BlockBuffers::cheap.
 struct DecoderLayer::Cheap {
   int64_t rstd1 = 0;    // [R]
-  int64_t qkv = 0;      // [R, (H+2G)*D], after rotary
+  int64_t qkv = 0;      // [R, (H+2G)*D], typed, after rotary
   int64_t x_mid = 0;    // [R, C], after the attention's residual
   int64_t rstd2 = 0;    // [R]
-  int64_t gate_up = 0;  // [R, 2F]; backward puts its gradient here
+  int64_t gate_up = 0;  // [R, 2F], typed; backward puts its gradient here
   int64_t num_elems = 0;
 };
 
 // Offsets in BlockBuffers::scratch. The two halves of a layer run one after the other and share the
 // space behind `d_normed`.
 struct DecoderLayer::Scratch {
-  int64_t normed = 0;          // [R, C]
+  int64_t normed = 0;          // [R, C], typed
   int64_t d_normed = 0;        // [R, C]
+  int64_t d_residual = 0;      // [R, C], typed: the gradient that comes in, as an operand
   int64_t d_attention = 0;     // [R, H*D]
-  int64_t d_qkv = 0;           // [R, (H+2G)*D]
+  int64_t wide_qkv = 0;        // [R, (H+2G)*D]: the product before it is rounded; its gradient
   int64_t attention_work = 0;  // as attention_scratch_elems() says
-  int64_t act = 0;             // [R, F]
+  int64_t wide_gate_up = 0;    // [R, 2F]: the product before it is rounded; nothing in fp32
+  int64_t act = 0;             // [R, F], typed
   int64_t d_act = 0;           // [R, F]
   int64_t num_elems = 0;
 };
@@ -93,14 +95,17 @@ struct DecoderLayer::Weights {
 };
 
 DecoderLayer::DecoderLayer(const common::ModelConfig& config, int64_t index,
-                           std::span<const float> rotary_table)
-    : config_(config), rotary_table_(rotary_table), unit_(layer_unit(config, index)) {}
+                           std::span<const float> rotary_table, DType dtype)
+    : config_(config),
+      rotary_table_(rotary_table),
+      dtype_(dtype),
+      unit_(layer_unit(config, index)) {}
 
 DecoderLayer::Dear DecoderLayer::dear_layout(const BatchShape& shape) const {
   const int64_t elems = shape.rows() * config_.num_attention_heads;
   Layout layout;
   Dear dear;
-  dear.attention = layout.take(elems * config_.head_dim);
+  dear.attention = layout.take(elems * config_.head_dim, dtype_);
   dear.log_sum_exp = layout.take(elems);
   dear.num_elems = layout.num_elems();
   return dear;
@@ -111,10 +116,10 @@ DecoderLayer::Cheap DecoderLayer::cheap_layout(const BatchShape& shape) const {
   Layout layout;
   Cheap cheap;
   cheap.rstd1 = layout.take(rows);
-  cheap.qkv = layout.take(rows * attention_shape(config_, shape).qkv_row_elems());
+  cheap.qkv = layout.take(rows * attention_shape(config_, shape).qkv_row_elems(), dtype_);
   cheap.x_mid = layout.take(rows * config_.hidden_size);
   cheap.rstd2 = layout.take(rows);
-  cheap.gate_up = layout.take(rows * 2 * config_.intermediate_size);
+  cheap.gate_up = layout.take(rows * 2 * config_.intermediate_size, dtype_);
   cheap.num_elems = layout.num_elems();
   return cheap;
 }
@@ -122,18 +127,21 @@ DecoderLayer::Cheap DecoderLayer::cheap_layout(const BatchShape& shape) const {
 DecoderLayer::Scratch DecoderLayer::scratch_layout(const BatchShape& shape) const {
   const int64_t rows = shape.rows();
   const AttentionShape attention = attention_shape(config_, shape);
+  const bool is_mixed = dtype_ != DType::kFp32;
   Scratch scratch;
   Layout common_part;
-  scratch.normed = common_part.take(rows * config_.hidden_size);
+  scratch.normed = common_part.take(rows * config_.hidden_size, dtype_);
   scratch.d_normed = common_part.take(rows * config_.hidden_size);
+  if (is_mixed) scratch.d_residual = common_part.take(rows * config_.hidden_size, dtype_);
 
   Layout attention_half = common_part;
   scratch.d_attention = attention_half.take(rows * attention.num_heads * attention.head_dim);
-  scratch.d_qkv = attention_half.take(rows * attention.qkv_row_elems());
-  scratch.attention_work = attention_half.take(attention_scratch_elems(attention));
+  scratch.wide_qkv = attention_half.take(rows * attention.qkv_row_elems());
+  scratch.attention_work = attention_half.take(attention_scratch_elems(attention, dtype_));
 
   Layout mlp_half = common_part;
-  scratch.act = mlp_half.take(rows * config_.intermediate_size);
+  if (is_mixed) scratch.wide_gate_up = mlp_half.take(rows * 2 * config_.intermediate_size);
+  scratch.act = mlp_half.take(rows * config_.intermediate_size, dtype_);
   scratch.d_act = mlp_half.take(rows * config_.intermediate_size);
   scratch.num_elems = std::max(attention_half.num_elems(), mlp_half.num_elems());
   return scratch;
@@ -157,17 +165,25 @@ int64_t DecoderLayer::scratch_elems(const BatchShape& shape) const {
   return scratch_layout(shape).num_elems;
 }
 
-void DecoderLayer::forward(const BatchShape& shape, const float* params, MicroBatchIo& io,
+ConstValues DecoderLayer::operand(int64_t n, const float* floats, float* part) const {
+  if (dtype_ == DType::kFp32) return floats;
+  narrow(n, floats, typed(part));
+  return typed(part);
+}
+
+void DecoderLayer::forward(const BatchShape& shape, ConstValues params, MicroBatchIo& io,
                            const BlockBuffers& buffers) const {
   recompute(shape, params, io, buffers, Recompute::kAll);
   const Cheap cheap = cheap_layout(shape);
-  float* const act = buffers.scratch + scratch_layout(shape).act;
-  swiglu_forward(shape.rows(), config_.intermediate_size, buffers.cheap + cheap.gate_up, act);
+  const Values act = typed(buffers.scratch + scratch_layout(shape).act);
+  swiglu_forward(shape.rows(), config_.intermediate_size, typed(buffers.cheap + cheap.gate_up),
+                 act);
   std::copy_n(buffers.cheap + cheap.x_mid, shape.rows() * config_.hidden_size, buffers.y);
-  linear_forward_add(products(config_, shape).down, act, params + weight_offsets().down, buffers.y);
+  linear_forward_add(products(config_, shape).down, act, params.from(weight_offsets().down),
+                     buffers.y);
 }
 
-void DecoderLayer::recompute(const BatchShape& shape, const float* params, const MicroBatchIo& io,
+void DecoderLayer::recompute(const BatchShape& shape, ConstValues params, const MicroBatchIo& io,
                              const BlockBuffers& buffers, Recompute what) const {
   assert(shape.seq * config_.head_dim <= static_cast<int64_t>(rotary_table_.size()));
   const int64_t rows = shape.rows();
@@ -178,35 +194,44 @@ void DecoderLayer::recompute(const BatchShape& shape, const float* params, const
   const Dear dear = dear_layout(shape);
   const Cheap cheap = cheap_layout(shape);
   const Scratch temp = scratch_layout(shape);
-  float* const normed = buffers.scratch + temp.normed;
-  float* const qkv = buffers.cheap + cheap.qkv;
-  float* const attention = buffers.dear + dear.attention;
+  float* const scratch = buffers.scratch;
+  const Values normed = typed(scratch + temp.normed);
+  const Values qkv = typed(buffers.cheap + cheap.qkv);
+  const Values attention = typed(buffers.dear + dear.attention);
+  const Values gate_up = typed(buffers.cheap + cheap.gate_up);
   float* const x_mid = buffers.cheap + cheap.x_mid;
+  // In fp32 these products are kept as they are; else they are rounded into place.
+  const bool is_mixed = dtype_ != DType::kFp32;
+  float* const wide_qkv = is_mixed ? scratch + temp.wide_qkv : buffers.cheap + cheap.qkv;
+  float* const wide_gate_up =
+      is_mixed ? scratch + temp.wide_gate_up : buffers.cheap + cheap.gate_up;
 
-  rms_norm_forward(rows, hidden, eps, buffers.x, params + weight.norm1, normed,
+  rms_norm_forward(rows, hidden, eps, buffers.x, params.from(weight.norm1), normed,
                    buffers.cheap + cheap.rstd1);
-  linear_forward(product.qkv, normed, params + weight.qkv, qkv);
-  rotary_forward(rotary_shape(config_, shape, io.positions), rotary_table_.data(), qkv);
+  linear_forward(product.qkv, normed, params.from(weight.qkv), wide_qkv);
+  rotary_forward(rotary_shape(config_, shape, io.positions), rotary_table_.data(), wide_qkv);
+  if (is_mixed) narrow(rows * product.qkv.out, wide_qkv, qkv);
   if (what == Recompute::kAll) {
     attention_forward(attention_shape(config_, shape, io.positions), qkv, attention,
-                      buffers.dear + dear.log_sum_exp, buffers.scratch + temp.attention_work);
+                      buffers.dear + dear.log_sum_exp, scratch + temp.attention_work);
   }
   std::copy_n(buffers.x, rows * hidden, x_mid);
-  linear_forward_add(product.attention_out, attention, params + weight.attention_out, x_mid);
+  linear_forward_add(product.attention_out, attention, params.from(weight.attention_out), x_mid);
 
-  rms_norm_forward(rows, hidden, eps, x_mid, params + weight.norm2, normed,
+  rms_norm_forward(rows, hidden, eps, x_mid, params.from(weight.norm2), normed,
                    buffers.cheap + cheap.rstd2);
-  linear_forward(product.gate_up, normed, params + weight.gate_up, buffers.cheap + cheap.gate_up);
+  linear_forward(product.gate_up, normed, params.from(weight.gate_up), wide_gate_up);
+  if (is_mixed) narrow(rows * product.gate_up.out, wide_gate_up, gate_up);
 }
 
-void DecoderLayer::backward(const BatchShape& shape, const float* params, MicroBatchIo& io,
+void DecoderLayer::backward(const BatchShape& shape, ConstValues params, MicroBatchIo& io,
                             const BlockBuffers& buffers, float* gradients) const {
   mlp_half_backward(shape, params, buffers, gradients);
   attention_half_backward(shape, params, io, buffers, gradients);
 }
 
 // Leaves the gradient of x_mid in buffers.dx.
-void DecoderLayer::mlp_half_backward(const BatchShape& shape, const float* params,
+void DecoderLayer::mlp_half_backward(const BatchShape& shape, ConstValues params,
                                      const BlockBuffers& buffers, float* gradients) const {
   const int64_t rows = shape.rows();
   const int64_t hidden = config_.hidden_size;
@@ -216,27 +241,28 @@ void DecoderLayer::mlp_half_backward(const BatchShape& shape, const float* param
   const Scratch temp = scratch_layout(shape);
   const float* const x_mid = buffers.cheap + cheap.x_mid;
   float* const rstd2 = buffers.cheap + cheap.rstd2;
-  float* const gate_up = buffers.cheap + cheap.gate_up;
-  float* const normed = buffers.scratch + temp.normed;
+  const Values gate_up = typed(buffers.cheap + cheap.gate_up);
+  const Values normed = typed(buffers.scratch + temp.normed);
   float* const d_normed = buffers.scratch + temp.d_normed;
-  float* const act = buffers.scratch + temp.act;
+  const Values act = typed(buffers.scratch + temp.act);
   float* const d_act = buffers.scratch + temp.d_act;
+  const ConstValues dy = operand(rows * hidden, buffers.dy, buffers.scratch + temp.d_residual);
 
-  linear_input_gradient(product.down, buffers.dy, params + weight.down, d_act);
-  float* const d_gate_up = gate_up;
+  linear_input_gradient(product.down, dy, params.from(weight.down), d_act);
+  const Values d_gate_up = gate_up;
   swiglu_backward(rows, config_.intermediate_size, gate_up, d_act, d_gate_up, act);
-  linear_weight_gradient(product.down, buffers.dy, act, gradients + weight.down);
+  linear_weight_gradient(product.down, dy, act, gradients + weight.down);
 
   rms_norm_forward(rows, hidden, static_cast<float>(config_.rms_norm_eps), x_mid,
-                   params + weight.norm2, normed, rstd2);
+                   params.from(weight.norm2), normed, rstd2);
   linear_weight_gradient(product.gate_up, d_gate_up, normed, gradients + weight.gate_up);
-  linear_input_gradient(product.gate_up, d_gate_up, params + weight.gate_up, d_normed);
-  rms_norm_backward(rows, hidden, x_mid, params + weight.norm2, rstd2, d_normed, buffers.dy,
+  linear_input_gradient(product.gate_up, d_gate_up, params.from(weight.gate_up), d_normed);
+  rms_norm_backward(rows, hidden, x_mid, params.from(weight.norm2), rstd2, d_normed, buffers.dy,
                     buffers.dx, gradients + weight.norm2);
 }
 
 // Takes the gradient of x_mid from buffers.dx and leaves that of x there.
-void DecoderLayer::attention_half_backward(const BatchShape& shape, const float* params,
+void DecoderLayer::attention_half_backward(const BatchShape& shape, ConstValues params,
                                            const MicroBatchIo& io, const BlockBuffers& buffers,
                                            float* gradients) const {
   const int64_t rows = shape.rows();
@@ -246,26 +272,28 @@ void DecoderLayer::attention_half_backward(const BatchShape& shape, const float*
   const Dear dear = dear_layout(shape);
   const Cheap cheap = cheap_layout(shape);
   const Scratch temp = scratch_layout(shape);
-  const float* const attention = buffers.dear + dear.attention;
+  const ConstValues attention = typed(buffers.dear + dear.attention);
   float* const rstd1 = buffers.cheap + cheap.rstd1;
-  float* const normed = buffers.scratch + temp.normed;
+  const Values normed = typed(buffers.scratch + temp.normed);
   float* const d_normed = buffers.scratch + temp.d_normed;
   float* const d_attention = buffers.scratch + temp.d_attention;
-  float* const d_qkv = buffers.scratch + temp.d_qkv;
+  float* const wide_d_qkv = buffers.scratch + temp.wide_qkv;
   float* const d_mid = buffers.dx;
+  const ConstValues dy = operand(rows * hidden, d_mid, buffers.scratch + temp.d_residual);
 
-  linear_weight_gradient(product.attention_out, d_mid, attention, gradients + weight.attention_out);
-  linear_input_gradient(product.attention_out, d_mid, params + weight.attention_out, d_attention);
-  attention_backward(attention_shape(config_, shape, io.positions), buffers.cheap + cheap.qkv,
-                     attention, buffers.dear + dear.log_sum_exp, d_attention, d_qkv,
-                     buffers.scratch + temp.attention_work);
-  rotary_backward(rotary_shape(config_, shape, io.positions), rotary_table_.data(), d_qkv);
+  linear_weight_gradient(product.attention_out, dy, attention, gradients + weight.attention_out);
+  linear_input_gradient(product.attention_out, dy, params.from(weight.attention_out), d_attention);
+  attention_backward(attention_shape(config_, shape, io.positions),
+                     typed(buffers.cheap + cheap.qkv), attention, buffers.dear + dear.log_sum_exp,
+                     d_attention, wide_d_qkv, buffers.scratch + temp.attention_work);
+  rotary_backward(rotary_shape(config_, shape, io.positions), rotary_table_.data(), wide_d_qkv);
+  const ConstValues d_qkv = operand(rows * product.qkv.out, wide_d_qkv, wide_d_qkv);
 
   rms_norm_forward(rows, hidden, static_cast<float>(config_.rms_norm_eps), buffers.x,
-                   params + weight.norm1, normed, rstd1);
+                   params.from(weight.norm1), normed, rstd1);
   linear_weight_gradient(product.qkv, d_qkv, normed, gradients + weight.qkv);
-  linear_input_gradient(product.qkv, d_qkv, params + weight.qkv, d_normed);
-  rms_norm_backward(rows, hidden, buffers.x, params + weight.norm1, rstd1, d_normed, d_mid,
+  linear_input_gradient(product.qkv, d_qkv, params.from(weight.qkv), d_normed);
+  rms_norm_backward(rows, hidden, buffers.x, params.from(weight.norm1), rstd1, d_normed, d_mid,
                     buffers.dx, gradients + weight.norm1);
 }
 

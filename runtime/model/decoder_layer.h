@@ -13,16 +13,16 @@ class DecoderLayer final : public Block {
   // rotary_table: [T, head_dim] as rotary_table() writes it, T at least the longest sequence;
   // borrowed, must outlive this object.
   DecoderLayer(const common::ModelConfig& config, int64_t index,
-               std::span<const float> rotary_table);
+               std::span<const float> rotary_table, DType dtype = DType::kFp32);
 
   const Unit& unit() const override { return unit_; }
   SavedElems saved_elems(const BatchShape& shape) const override;
   int64_t scratch_elems(const BatchShape& shape) const override;
-  void forward(const BatchShape& shape, const float* params, MicroBatchIo& io,
+  void forward(const BatchShape& shape, ConstValues params, MicroBatchIo& io,
                const BlockBuffers& buffers) const override;
-  void recompute(const BatchShape& shape, const float* params, const MicroBatchIo& io,
+  void recompute(const BatchShape& shape, ConstValues params, const MicroBatchIo& io,
                  const BlockBuffers& buffers, Recompute what) const override;
-  void backward(const BatchShape& shape, const float* params, MicroBatchIo& io,
+  void backward(const BatchShape& shape, ConstValues params, MicroBatchIo& io,
                 const BlockBuffers& buffers, float* gradients) const override;
 
  private:
@@ -35,13 +35,18 @@ class DecoderLayer final : public Block {
   Cheap cheap_layout(const BatchShape& shape) const;
   Scratch scratch_layout(const BatchShape& shape) const;
   Weights weight_offsets() const;
-  void attention_half_backward(const BatchShape& shape, const float* params, const MicroBatchIo& io,
+  // The part of a buffer that holds numbers of the block's type.
+  Values typed(float* part) const { return {dtype_, part}; }
+  // `n` floats as an operand of products: rounded into `part`, or as they are in fp32.
+  ConstValues operand(int64_t n, const float* floats, float* part) const;
+  void attention_half_backward(const BatchShape& shape, ConstValues params, const MicroBatchIo& io,
                                const BlockBuffers& buffers, float* gradients) const;
-  void mlp_half_backward(const BatchShape& shape, const float* params, const BlockBuffers& buffers,
+  void mlp_half_backward(const BatchShape& shape, ConstValues params, const BlockBuffers& buffers,
                          float* gradients) const;
 
   common::ModelConfig config_;
   std::span<const float> rotary_table_;
+  DType dtype_;
   Unit unit_;
 };
 

@@ -13,7 +13,7 @@ Embedding::Embedding(const common::ModelConfig& config)
       is_tied_(config.tie_word_embeddings),
       unit_(embedding_unit(config)) {}
 
-void Embedding::forward(const BatchShape& shape, const float* params, MicroBatchIo& io,
+void Embedding::forward(const BatchShape& shape, ConstValues params, MicroBatchIo& io,
                         const BlockBuffers& buffers) const {
   for (int64_t row = 0; row < shape.rows(); ++row) {
     const int32_t token = io.tokens[row];
@@ -26,7 +26,7 @@ void Embedding::forward(const BatchShape& shape, const float* params, MicroBatch
   embedding_forward(shape.rows(), hidden_size_, io.tokens, params, buffers.y);
 }
 
-void Embedding::backward(const BatchShape& shape, const float* /*params*/, MicroBatchIo& io,
+void Embedding::backward(const BatchShape& shape, ConstValues /*params*/, MicroBatchIo& io,
                          const BlockBuffers& buffers, float* gradients) const {
   if (is_tied_) {
     for (int64_t row = 0; row < shape.rows(); ++row) {

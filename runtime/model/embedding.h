@@ -15,11 +15,11 @@ class Embedding final : public Block {
   const Unit& unit() const override { return unit_; }
   SavedElems saved_elems(const BatchShape&) const override { return {}; }
   int64_t scratch_elems(const BatchShape&) const override { return 0; }
-  void forward(const BatchShape& shape, const float* params, MicroBatchIo& io,
+  void forward(const BatchShape& shape, ConstValues params, MicroBatchIo& io,
                const BlockBuffers& buffers) const override;
-  void recompute(const BatchShape&, const float*, const MicroBatchIo&, const BlockBuffers&,
+  void recompute(const BatchShape&, ConstValues, const MicroBatchIo&, const BlockBuffers&,
                  Recompute) const override {}
-  void backward(const BatchShape& shape, const float* params, MicroBatchIo& io,
+  void backward(const BatchShape& shape, ConstValues params, MicroBatchIo& io,
                 const BlockBuffers& buffers, float* gradients) const override;
 
  private:

@@ -13,7 +13,7 @@ namespace lockstep::runtime {
 namespace {
 
 struct ScratchLayout {
-  int64_t normed = 0;    // [rows, hidden]
+  int64_t normed = 0;    // [rows, hidden], of the type of computation
   int64_t d_normed = 0;  // [rows, hidden]
   int64_t rstd = 0;      // [rows]
   int64_t logits = 0;    // [rows of a chunk, vocab], then their gradient
@@ -57,10 +57,11 @@ void require_labels(const BatchShape& shape, const int32_t* labels, int64_t voca
 
 }  // namespace
 
-Head::Head(const common::ModelConfig& config)
+Head::Head(const common::ModelConfig& config, DType dtype)
     : vocab_size_(config.vocab_size),
       hidden_size_(config.hidden_size),
       is_tied_(config.tie_word_embeddings),
+      dtype_(dtype),
       eps_(static_cast<float>(config.rms_norm_eps)),
       unit_(head_unit(config)) {}
 
@@ -68,47 +69,48 @@ int64_t Head::scratch_elems(const BatchShape& shape) const {
   return scratch_layout(shape.rows(), hidden_size_, vocab_size_).num_elems;
 }
 
-void Head::forward(const BatchShape& shape, const float* params, MicroBatchIo& io,
+void Head::forward(const BatchShape& shape, ConstValues params, MicroBatchIo& io,
                    const BlockBuffers& buffers) const {
   require_labels(shape, io.labels, vocab_size_);
   const int64_t rows = shape.rows();
   const ScratchLayout temp = scratch_layout(rows, hidden_size_, vocab_size_);
-  float* const normed = buffers.scratch + temp.normed;
+  const Values normed = {dtype_, buffers.scratch + temp.normed};
   float* const logits = buffers.scratch + temp.logits;
-  const float* const weight = is_tied_ ? buffers.tied_weight : params + hidden_size_;
+  const ConstValues weight = is_tied_ ? buffers.tied_weight : params.from(hidden_size_);
   rms_norm_forward(rows, hidden_size_, eps_, buffers.x, params, normed,
                    buffers.scratch + temp.rstd);
   io.loss_sum = 0;
   for (const RowRange& chunk : loss_chunks(rows, vocab_size_)) {
-    linear_forward({chunk.count, hidden_size_, vocab_size_}, normed + chunk.begin * hidden_size_,
-                   weight, logits);
+    linear_forward({chunk.count, hidden_size_, vocab_size_},
+                   normed.from(chunk.begin * hidden_size_), weight, logits);
     io.loss_sum +=
         cross_entropy(chunk.count, vocab_size_, io.labels + chunk.begin, io.loss_scale, logits);
   }
 }
 
 // See Note [Logits by chunks of rows].
-void Head::backward(const BatchShape& shape, const float* params, MicroBatchIo& io,
+void Head::backward(const BatchShape& shape, ConstValues params, MicroBatchIo& io,
                     const BlockBuffers& buffers, float* gradients) const {
   require_labels(shape, io.labels, vocab_size_);
   const int64_t rows = shape.rows();
   const ScratchLayout temp = scratch_layout(rows, hidden_size_, vocab_size_);
   float* const rstd = buffers.scratch + temp.rstd;
-  float* const normed = buffers.scratch + temp.normed;
+  const Values normed = {dtype_, buffers.scratch + temp.normed};
   float* const d_normed = buffers.scratch + temp.d_normed;
   float* const logits = buffers.scratch + temp.logits;
-  const float* const weight = is_tied_ ? buffers.tied_weight : params + hidden_size_;
+  const ConstValues weight = is_tied_ ? buffers.tied_weight : params.from(hidden_size_);
   float* const d_weight = is_tied_ ? buffers.tied_gradient : gradients + hidden_size_;
 
   rms_norm_forward(rows, hidden_size_, eps_, buffers.x, params, normed, rstd);
   io.loss_sum = 0;
   for (const RowRange& chunk : loss_chunks(rows, vocab_size_)) {
     const LinearShape product = {chunk.count, hidden_size_, vocab_size_};
-    const float* const x = normed + chunk.begin * hidden_size_;
+    const ConstValues x = normed.from(chunk.begin * hidden_size_);
     linear_forward(product, x, weight, logits);
     io.loss_sum +=
         cross_entropy(chunk.count, vocab_size_, io.labels + chunk.begin, io.loss_scale, logits);
-    const float* const d_logits = logits;
+    const Values d_logits = {dtype_, logits};
+    if (dtype_ != DType::kFp32) narrow(chunk.count * vocab_size_, logits, d_logits);
     if (chunk.begin == 0) linear_weight_gradient(product, d_logits, x, d_weight);
     if (chunk.begin != 0) linear_weight_gradient_add(product, d_logits, x, d_weight);
     linear_input_gradient(product, d_logits, weight, d_normed + chunk.begin * hidden_size_);
@@ -117,11 +119,11 @@ void Head::backward(const BatchShape& shape, const float* params, MicroBatchIo& 
                     gradients);
 }
 
-void Head::logits(int64_t rows, const float* params, const float* x, const BlockBuffers& buffers,
+void Head::logits(int64_t rows, ConstValues params, const float* x, const BlockBuffers& buffers,
                   float* out) const {
   const ScratchLayout temp = scratch_layout(rows, hidden_size_, vocab_size_);
-  float* const normed = buffers.scratch + temp.normed;
-  const float* const weight = is_tied_ ? buffers.tied_weight : params + hidden_size_;
+  const Values normed = {dtype_, buffers.scratch + temp.normed};
+  const ConstValues weight = is_tied_ ? buffers.tied_weight : params.from(hidden_size_);
   rms_norm_forward(rows, hidden_size_, eps_, x, params, normed, buffers.scratch + temp.rstd);
   linear_forward({rows, hidden_size_, vocab_size_}, normed, weight, out);
 }

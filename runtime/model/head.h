@@ -11,11 +11,11 @@ namespace lockstep::runtime {
 
 // Note [Logits by chunks of rows]
 // [rows, vocab] is never stored: logits of kLossChunkElems elements at a time become their gradient
-// in place and are used up before the next chunk. So backward computes the loss and needs no
-// forward before it; forward is for a loss without gradients. The gradient of lm_head is summed
-// over the chunks in row order, hence the size of a chunk is part of the arithmetic: a function of
-// the vocabulary alone, never tuned at run time. A micro-batch that fits in one chunk has the bits
-// of a loss over all its rows.
+// in place (in bf16 and fp16 also rounded in place) and are used up before the next chunk. So
+// backward computes the loss and needs no forward before it; forward is for a loss without
+// gradients. The gradient of lm_head is summed over the chunks in row order, hence the size of a
+// chunk is part of the arithmetic: a function of the vocabulary alone, never tuned at run time. A
+// micro-batch that fits in one chunk has the bits of a loss over all its rows.
 inline constexpr int64_t kLossChunkElems = int64_t{4} << 20;
 // Products over fewer rows would wait for lm_head to come from memory.
 inline constexpr int64_t kMinLossChunkRows = 256;
@@ -34,28 +34,29 @@ inline int64_t loss_chunk_rows(int64_t vocab_size) {
 
 class Head final : public Block {
  public:
-  explicit Head(const common::ModelConfig& config);
+  explicit Head(const common::ModelConfig& config, DType dtype = DType::kFp32);
 
   const Unit& unit() const override { return unit_; }
   SavedElems saved_elems(const BatchShape&) const override { return {}; }
   int64_t scratch_elems(const BatchShape& shape) const override;
-  void forward(const BatchShape& shape, const float* params, MicroBatchIo& io,
+  void forward(const BatchShape& shape, ConstValues params, MicroBatchIo& io,
                const BlockBuffers& buffers) const override;
-  void recompute(const BatchShape&, const float*, const MicroBatchIo&, const BlockBuffers&,
+  void recompute(const BatchShape&, ConstValues, const MicroBatchIo&, const BlockBuffers&,
                  Recompute) const override {}
-  void backward(const BatchShape& shape, const float* params, MicroBatchIo& io,
+  void backward(const BatchShape& shape, ConstValues params, MicroBatchIo& io,
                 const BlockBuffers& buffers, float* gradients) const override;
 
   // Logits without a loss.
   //   x: [rows, hidden]; out: [rows, vocab]; of `buffers`, scratch for a shape with that many rows
   //   and tied_weight are used.
-  void logits(int64_t rows, const float* params, const float* x, const BlockBuffers& buffers,
+  void logits(int64_t rows, ConstValues params, const float* x, const BlockBuffers& buffers,
               float* out) const;
 
  private:
   int64_t vocab_size_;
   int64_t hidden_size_;
   bool is_tied_;
+  DType dtype_;
   float eps_;
   Unit unit_;
 };

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "runtime/kernels/typed_values.h"
+
 namespace lockstep::runtime {
 
 class Layout {
@@ -14,6 +16,10 @@ class Layout {
     const int64_t begin = num_elems_;
     num_elems_ += (elems + kAlignElems - 1) / kAlignElems * kAlignElems;
     return begin;
+  }
+  // The same for `elems` elements of `dtype`, in whole floats.
+  int64_t take(int64_t elems, DType dtype) {
+    return take(dtype == DType::kFp32 ? elems : (elems + 1) / 2);
   }
   int64_t num_elems() const { return num_elems_; }
 

@@ -1,7 +1,10 @@
-// y = x W^T with W stored [out, in] as Hugging Face does, and its two gradients.
+// y = x W^T with W stored [out, in] as Hugging Face does, and its two gradients. The operands of
+// one call are of one type; results are fp32.
 #pragma once
 
 #include <cstdint>
+
+#include "runtime/kernels/typed_values.h"
 
 namespace lockstep::runtime {
 
@@ -13,23 +16,22 @@ struct LinearShape {
 
 // y = x W^T.
 //   x: [rows, in]; weight: [out, in]; y: [rows, out], written.
-void linear_forward(const LinearShape& shape, const float* x, const float* weight, float* y);
+void linear_forward(const LinearShape& shape, ConstValues x, ConstValues weight, float* y);
 
 // y += x W^T; arguments as in linear_forward().
-void linear_forward_add(const LinearShape& shape, const float* x, const float* weight, float* y);
+void linear_forward_add(const LinearShape& shape, ConstValues x, ConstValues weight, float* y);
 
 // dx = dy W.
 //   dy: [rows, out]; weight: [out, in]; dx: [rows, in], written.
-void linear_input_gradient(const LinearShape& shape, const float* dy, const float* weight,
-                           float* dx);
+void linear_input_gradient(const LinearShape& shape, ConstValues dy, ConstValues weight, float* dx);
 
 // dW = dy^T x.
 //   dy: [rows, out]; x: [rows, in]; d_weight: [out, in], written.
-void linear_weight_gradient(const LinearShape& shape, const float* dy, const float* x,
+void linear_weight_gradient(const LinearShape& shape, ConstValues dy, ConstValues x,
                             float* d_weight);
 
 // dW += dy^T x; arguments as in linear_weight_gradient().
-void linear_weight_gradient_add(const LinearShape& shape, const float* dy, const float* x,
+void linear_weight_gradient_add(const LinearShape& shape, ConstValues dy, ConstValues x,
                                 float* d_weight);
 
 }  // namespace lockstep::runtime

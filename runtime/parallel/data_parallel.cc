@@ -57,7 +57,7 @@ std::unique_ptr<WeightSource> make_weight_source(const std::vector<UnitStorage>&
                                                  Collective& collective) {
   std::vector<std::span<std::byte>> weights;
   weights.reserve(storage.size());
-  for (const UnitStorage& unit : storage) weights.push_back(unit.weights.values.bytes());
+  for (const UnitStorage& unit : storage) weights.push_back(unit.compute_bytes());
   if (!options.sharding.weights) {
     return std::make_unique<ResidentWeights>(collective, std::move(weights),
                                              options.sharding.moments);
@@ -92,9 +92,11 @@ class DataParallel final : public Parallelism {
   DataParallel(const DataParallelOptions& options, const Layouts& layouts,
                const Placement& placement, Collective& world)
       : groups_(form_groups(placement, world)),
+        dtype_(options.dtype),
         storage_(allocate(layouts, {.sharding = options.sharding,
                                     .num_moments = options.num_moments,
-                                    .placement = placement})),
+                                    .placement = placement,
+                                    .dtype = options.dtype})),
         weights_(make_weight_source(storage_, options, groups_.shards ? *groups_.shards : world)),
         owned_(make_shards(storage_, layouts, placement.owned(placement.rank), 1)) {
     const bool replicated = !options.sharding.moments;
@@ -110,8 +112,8 @@ class DataParallel final : public Parallelism {
 
   const std::vector<int64_t>& micro_batches() const override { return micro_batches_; }
 
-  const float* unshard(int64_t unit, int64_t next) override {
-    return reinterpret_cast<const float*>(weights_->acquire(unit, next));
+  ConstValues unshard(int64_t unit, int64_t next) override {
+    return {dtype_, weights_->acquire(unit, next)};
   }
   void reshard(int64_t unit) override { weights_->release(unit); }
 
@@ -123,7 +125,10 @@ class DataParallel final : public Parallelism {
     if (spreader_) spreader_->finish();
   }
 
-  void weights_updated() override { weights_->refresh(); }
+  void weights_updated() override {
+    for (const UnitStorage& unit : storage_) unit.update_copy();
+    weights_->refresh();
+  }
 
   std::span<const ParamShard> shards() const override { return shards_; }
   std::span<const ParamShard> owned() const override { return owned_; }
@@ -156,6 +161,7 @@ class DataParallel final : public Parallelism {
   }
 
   Groups groups_;
+  DType dtype_;
   std::vector<UnitStorage> storage_;
   std::unique_ptr<WeightSource> weights_;
   std::vector<int64_t> micro_batches_;

@@ -22,6 +22,7 @@ struct DataParallelOptions {
   int num_moments = 2;      // of the optimizer
   int64_t shard_ranks = 1;  // ranks of a group, see Note [Groups of ranks]; divides the world size
   SumOrder order = SumOrder::kTree;
+  common::DType dtype = common::DType::kFp32;  // of the computation, see Note [Compute copies]
   common::DType wire = common::DType::kFp32;
   int64_t bucket_bytes = 0;
   int64_t prefetch_units = 1;

@@ -25,7 +25,8 @@ GlobalNorm::GlobalNorm(Collective& collective, std::span<const int64_t> unit_ele
   ordered_.resize(static_cast<size_t>(total_chunks));
 }
 
-GradientNorm GlobalNorm::compute(std::span<const ParamShard> owned, double clip) {
+GradientNorm GlobalNorm::compute(std::span<const ParamShard> owned, double clip,
+                                 double loss_scale) {
   const std::span<double> own = std::span(gathered_).subspan(
       static_cast<size_t>(collective_.rank() * rank_elems_), static_cast<size_t>(rank_elems_));
   double* record = own.data();
@@ -53,7 +54,7 @@ GradientNorm GlobalNorm::compute(std::span<const ParamShard> owned, double clip)
       unit_sums += unit_chunks;
     }
   }
-  return gradient_norm(ordered_, clip);
+  return gradient_norm(ordered_, clip, loss_scale);
 }
 
 }  // namespace lockstep::runtime

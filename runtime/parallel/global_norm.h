@@ -20,7 +20,8 @@ class GlobalNorm {
   // Norm over the gradients of all ranks' Parallelism::owned(), of at most one slice per unit.
   // Every rank must call it, after finish_backward(); blocks for one all_gather. Throws as
   // Pending::wait().
-  GradientNorm compute(std::span<const ParamShard> owned, double clip);
+  //   clip, loss_scale: as gradient_norm() has them.
+  GradientNorm compute(std::span<const ParamShard> owned, double clip, double loss_scale = 1);
 
  private:
   Collective& collective_;

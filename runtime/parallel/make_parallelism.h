@@ -16,6 +16,7 @@ struct ParallelismOptions {
   std::vector<int64_t> unit_elems;   // parameters of each unit, in model order
   int64_t num_micro_batches = 1;     // of a global batch; world_size divides it
   int num_moments = 2;               // of the optimizer
+  DType dtype = DType::kFp32;        // of the computation, as unshard() gives it
 };
 
 // `collective` must outlive the result; nobody else may issue operations on it between the first

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/kernels/typed_values.h"
 #include "runtime/optim/param_shard.h"
 
 namespace lockstep::runtime {
@@ -18,9 +19,10 @@ class Parallelism {
   // Indices into the global batch's micro-batches, in the order in which this rank computes them.
   virtual const std::vector<int64_t>& micro_batches() const = 0;
 
-  // Full parameters of a unit, valid until reshard(unit). `next` is the unit needed after it (-1:
-  // none), whose gathering starts now. Blocks until `unit` is there.
-  virtual const float* unshard(int64_t unit, int64_t next) = 0;
+  // Full parameters of a unit in the type of computation: the fp32 masters, or copies of them that
+  // are rounded once per weights_updated(). Valid until reshard(unit). `next` is the unit needed
+  // after it (-1: none), whose gathering starts now. Blocks until `unit` is there.
+  virtual ConstValues unshard(int64_t unit, int64_t next) = 0;
   virtual void reshard(int64_t unit) = 0;
 
   // Where the current micro-batch's gradient of `unit` is to be written: [unit elements].

@@ -1,5 +1,7 @@
 #include "runtime/parallel/unit_storage.h"
 
+#include "runtime/kernels/elementwise.h"
+
 namespace lockstep::runtime {
 namespace {
 
@@ -12,11 +14,28 @@ UnitPart allocate(const UnitSlices& layout, bool sharded, const Placement& place
 }  // namespace
 
 UnitStorage::UnitStorage(const UnitSlices& layout, const UnitStorageOptions& options)
-    : weights(allocate(layout, options.sharding.weights, options.placement)),
-      gradient(allocate(layout, options.sharding.gradients, options.placement)) {
-  const bool sharded = options.sharding.moments;
-  if (options.num_moments >= 1) moment1 = allocate(layout, sharded, options.placement);
-  if (options.num_moments >= 2) moment2 = allocate(layout, sharded, options.placement);
+    : gradient(allocate(layout, options.sharding.gradients, options.placement)),
+      dtype_(options.dtype) {
+  const Sharding& sharding = options.sharding;
+  if (options.num_moments >= 1) moment1 = allocate(layout, sharding.moments, options.placement);
+  if (options.num_moments >= 2) moment2 = allocate(layout, sharding.moments, options.placement);
+  const bool has_copy = dtype_ != DType::kFp32;
+  weights = allocate(layout, sharding.weights || (has_copy && sharding.moments), options.placement);
+  if (!has_copy) return;
+  copy_begin_elem_ = sharding.weights ? weights.begin_elem : 0;
+  const int64_t elems = sharding.weights ? weights.values.num_elems() : layout.padded_elems;
+  copy_ = FloatBuffer(elems / 2);  // slices are whole norm chunks: an even number
+}
+
+std::span<std::byte> UnitStorage::compute_bytes() const {
+  return dtype_ == DType::kFp32 ? weights.values.bytes() : copy_.bytes();
+}
+
+void UnitStorage::update_copy() const {
+  if (dtype_ == DType::kFp32) return;
+  const int64_t offset_bytes = (weights.begin_elem - copy_begin_elem_) * common::elem_bytes(dtype_);
+  narrow(weights.values.num_elems(), weights.values.data(),
+         {dtype_, copy_.bytes().data() + offset_bytes});
 }
 
 }  // namespace lockstep::runtime

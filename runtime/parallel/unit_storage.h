@@ -1,11 +1,13 @@
 // The training state of one unit as a rank holds it: whole, or the part that its strategy leaves.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "runtime/kernels/float_buffer.h"
+#include "runtime/kernels/typed_values.h"
 #include "runtime/parallel/shard_layout.h"
 
 namespace lockstep::runtime {
@@ -36,16 +38,32 @@ struct UnitStorageOptions {
   Sharding sharding;
   int num_moments = 2;  // of the optimizer
   Placement placement;
+  DType dtype = DType::kFp32;  // of the computation
 };
+
+// Note [Compute copies]
+// In bf16 and fp16 a unit has a rounded copy of its weights, which the model computes with and
+// which is gathered, at half the bytes. The fp32 masters are then the optimizer's alone: a rank
+// that updates slices has the masters of those only, also under zero1 and zero2.
 
 // Zeroed buffers of one unit. A moment that the optimizer does not have is empty.
 struct UnitStorage {
   UnitStorage(const UnitSlices& layout, const UnitStorageOptions& options);
 
+  // What the model computes with: the copy, or in fp32 the weights themselves.
+  std::span<std::byte> compute_bytes() const;
+  // Rounds the weights that this rank updates into the copy; nothing in fp32.
+  void update_copy() const;
+
   UnitPart weights;
   UnitPart gradient;
   UnitPart moment1;
   UnitPart moment2;
+
+ private:
+  DType dtype_;
+  FloatBuffer copy_;  // of 16-bit elements, sharded as Sharding::weights says; empty in fp32
+  int64_t copy_begin_elem_ = 0;  // in the unit
 };
 
 }  // namespace lockstep::runtime

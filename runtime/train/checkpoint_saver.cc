@@ -29,15 +29,20 @@ CheckpointSaver::CheckpointSaver(SaverOptions options, std::span<const UnitSlice
   if (options_.async) snapshot_.emplace(slices);
 }
 
-void CheckpointSaver::begin(int64_t step, int64_t samples_consumed,
-                            std::span<const UnitSlice> slices) {
+void CheckpointSaver::begin(const SavePoint& point, std::span<const UnitSlice> slices) {
   const Clock::time_point start = Clock::now();
   const bool waits = phase_ != Phase::kNone;
   finish();
   begun_at_ = start;
   manifest_ = options_.manifest;
-  manifest_.step = step;
-  manifest_.samples_consumed = samples_consumed;
+  manifest_.step = point.step;
+  manifest_.samples_consumed = point.samples_consumed;
+  manifest_.skipped_steps = point.history.skipped_steps;
+  manifest_.consecutive_skips = point.history.consecutive_skips;
+  if (point.is_scaled) {
+    const LossScaleState& scale = point.history.loss_scale;
+    manifest_.loss_scale = {scale.scale, scale.good_steps, scale.hysteresis};
+  }
   std::vector<UnitSlice> written =
       snapshot_ ? snapshot_->copy(slices) : std::vector<UnitSlice>(slices.begin(), slices.end());
   thread_.start([this, written = std::move(written)] { return write(written); });

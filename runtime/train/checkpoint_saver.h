@@ -24,8 +24,17 @@
 #include "runtime/comm/collective.h"
 #include "runtime/common/log.h"
 #include "runtime/train/status_board.h"
+#include "runtime/train/step_guard.h"
 
 namespace lockstep::runtime {
+
+// Up to where a checkpoint was trained.
+struct SavePoint {
+  int64_t step = 0;
+  int64_t samples_consumed = 0;  // up to and with `step`
+  StepHistory history;
+  bool is_scaled = false;  // whether the history's loss scale means anything
+};
 
 struct SaverOptions {
   std::string output;         // LOCKSTEP_OUTPUT
@@ -48,10 +57,9 @@ class CheckpointSaver {
   // Bytes of the snapshot; 0 if saves block.
   int64_t snapshot_bytes() const { return snapshot_ ? snapshot_->num_bytes() : 0; }
 
-  // Begins the checkpoint of `step`: finishes the one before, copies `slices`, and returns while
+  // Begins the checkpoint of `point`: finishes the one before, copies `slices`, and returns while
   // they are written.
-  //   samples_consumed: up to and with `step`.
-  void begin(int64_t step, int64_t samples_consumed, std::span<const UnitSlice> slices);
+  void begin(const SavePoint& point, std::span<const UnitSlice> slices);
 
   // How far this rank is, for the step's control exchange.
   SaveProgress progress() const;

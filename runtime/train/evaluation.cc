@@ -34,7 +34,7 @@ double forward(RankState& s, const MicroBatch& batch, bool goes_on) {
   const int64_t tied = s.decoder->tied_block();
   for (int64_t block = 0; block <= last; ++block) {
     const int64_t next = block < last ? block + 1 : goes_on ? 0 : -1;
-    const float* const params = s.parallelism->unshard(block, next);
+    const ConstValues params = s.parallelism->unshard(block, next);
     const bool is_tied = block == last && tied >= 0;
     if (is_tied) s.decoder->lend_tied(s.parallelism->unshard(tied, -1), /*gradient=*/nullptr);
     s.decoder->forward_block(block, params, io);

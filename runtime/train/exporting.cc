@@ -1,8 +1,12 @@
 #include "runtime/train/exporting.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/kernels/elementwise.h"
 #include "runtime/model/config_json.h"
 #include "runtime/train/exchange.h"
 
@@ -12,7 +16,7 @@ namespace {
 using common::ExitCode;
 using common::Result;
 
-SafetensorsPlan plan_file(const std::vector<Unit>& units) {
+SafetensorsPlan plan_file(const std::vector<Unit>& units, common::DType dtype) {
   std::vector<UnitLayout> layouts;
   for (const Unit& unit : units) {
     UnitLayout layout{.num_elems = unit.num_elems};
@@ -24,7 +28,7 @@ SafetensorsPlan plan_file(const std::vector<Unit>& units) {
     }
     layouts.push_back(std::move(layout));
   }
-  return value_or_raise(plan_safetensors(layouts), ExitCode::kInternal);
+  return value_or_raise(plan_safetensors(layouts, dtype), ExitCode::kInternal);
 }
 
 // Rank 0 starts from an empty folder: a crash may have left one.
@@ -35,10 +39,25 @@ Result<SafetensorsWriter> create_file(Disk& disk, const std::string& folder,
   return SafetensorsWriter::create(disk, folder + "/model.safetensors", plan);
 }
 
+// The shard's weights, rounded to `dtype` from the masters a piece at a time.
+Result<void> write_shard(common::DType dtype, const ParamShard& shard, SafetensorsWriter& writer) {
+  if (dtype == common::DType::kFp32) {
+    return writer.write_range(shard.unit, shard.begin_elem, std::as_bytes(shard.weights));
+  }
+  constexpr std::size_t kPieceElems = std::size_t{1} << 20U;
+  std::vector<uint16_t> piece(std::min(kPieceElems, shard.weights.size()));
+  for (std::size_t begin = 0; begin < shard.weights.size(); begin += kPieceElems) {
+    const std::size_t count = std::min(kPieceElems, shard.weights.size() - begin);
+    narrow(static_cast<int64_t>(count), shard.weights.data() + begin, {dtype, piece.data()});
+    RETURN_IF_ERROR(writer.write_range(shard.unit, shard.begin_elem + static_cast<int64_t>(begin),
+                                       std::as_bytes(std::span(piece).first(count))));
+  }
+  return {};
+}
+
 Result<void> write_slices(const RankState& s, SafetensorsWriter& writer) {
   for (const ParamShard& shard : s.parallelism->owned()) {
-    if (shard.weights.empty()) continue;
-    RETURN_IF_ERROR(writer.write_range(shard.unit, shard.begin_elem, shard.weights));
+    RETURN_IF_ERROR(write_shard(s.config().export_dtype, shard, writer));
   }
   return writer.sync();
 }
@@ -47,7 +66,8 @@ Result<void> write_slices(const RankState& s, SafetensorsWriter& writer) {
 Result<void> finish_folder(const RankState& s, Disk& disk, const std::string& folder,
                            SafetensorsWriter& writer) {
   RETURN_IF_ERROR(writer.finish());
-  RETURN_IF_ERROR(replace_file(disk, folder, "config.json", encode_config_json(s.config().model)));
+  RETURN_IF_ERROR(replace_file(disk, folder, "config.json",
+                               encode_config_json(s.config().model, s.config().export_dtype)));
   RETURN_IF_ERROR(disk.sync_folder(folder));
   RETURN_IF_ERROR(disk.remove_tree(s.env.output + "/model"));
   RETURN_IF_ERROR(disk.rename(folder, s.env.output + "/model"));
@@ -57,7 +77,7 @@ Result<void> finish_folder(const RankState& s, Disk& disk, const std::string& fo
 }  // namespace
 
 void export_model(RankState& s, Disk& disk) {
-  const SafetensorsPlan plan = plan_file(s.units);
+  const SafetensorsPlan plan = plan_file(s.units, s.config().export_dtype);
   const std::string folder = s.env.output + "/.model.partial";
   const std::string file = folder + "/model.safetensors";
   std::optional<SafetensorsWriter> writer;

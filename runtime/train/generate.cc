@@ -8,6 +8,7 @@
 
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/data/byte_tokenizer.h"
+#include "runtime/kernels/elementwise.h"
 #include "runtime/model/config_json.h"
 #include "runtime/model/decoder.h"
 #include "runtime/train/run_error.h"
@@ -33,9 +34,8 @@ std::vector<std::vector<float>> load_units(const SafetensorsReader& reader,
   for (const Unit& unit : units) {
     std::vector<float>& values = params.emplace_back(static_cast<std::size_t>(unit.num_elems));
     for (const UnitTensor& tensor : unit.tensors) {
-      const std::span<const float> stored =
-          read_or_raise(reader.floats(tensor.name, tensor.num_elems));
-      std::copy(stored.begin(), stored.end(), values.begin() + tensor.begin_elem);
+      const StoredTensor stored = read_or_raise(reader.stored(tensor.name, tensor.num_elems));
+      widen(tensor.num_elems, {stored.dtype, stored.data}, values.data() + tensor.begin_elem);
     }
   }
   return params;
@@ -72,9 +72,9 @@ std::string generate(const GenerateOptions& options) {
   const std::vector<Unit> units = model_units(config);
   const std::vector<std::vector<float>> params = load_units(
       read_or_raise(SafetensorsReader::open(options.model + "/model.safetensors")), units);
-  std::vector<const float*> pointers;
+  std::vector<ConstValues> pointers;
   pointers.reserve(params.size());
-  for (const std::vector<float>& unit : params) pointers.push_back(unit.data());
+  for (const std::vector<float>& unit : params) pointers.emplace_back(unit.data());
 
   std::vector<int32_t> tokens = encode_bytes(options.prompt);
   const bool starts_empty = tokens.empty();

@@ -1,6 +1,7 @@
 #include "runtime/train/metrics_file.h"
 
 #include <cerrno>
+#include <cmath>
 #include <cstddef>
 #include <fstream>
 #include <string_view>
@@ -17,12 +18,23 @@ namespace lockstep::runtime {
 using common::Result;
 using common::system_error;
 
+namespace {
+
+// A JSON number with all digits; null for what JSON has no number for.
+std::string json_number(double value) {
+  return std::isfinite(value) ? with_all_digits(value) : "null";
+}
+
+}  // namespace
+
 std::string encode_metrics_line(const LoggedStep& logged) {
   const StepStats& stats = logged.last;
   const double tokens_per_second = static_cast<double>(stats.step_tokens) / logged.step_seconds;
-  return "{\"step\": " + std::to_string(stats.step) + ", \"loss\": " + with_all_digits(stats.loss) +
-         ", \"grad_norm\": " + with_all_digits(stats.gradient_norm) +
+  return "{\"step\": " + std::to_string(stats.step) + ", \"loss\": " + json_number(stats.loss) +
+         ", \"grad_norm\": " + json_number(stats.gradient_norm) +
          ", \"learning_rate\": " + with_all_digits(stats.learning_rate) +
+         (stats.loss_scale ? ", \"loss_scale\": " + json_number(*stats.loss_scale) : "") +
+         (stats.skipped ? ", \"skipped\": true" : "") +
          ", \"tokens\": " + std::to_string(stats.step * stats.step_tokens) +
          ", \"loss_tokens\": " + std::to_string(stats.loss_tokens) +
          ", \"tokens_per_second\": " + with_all_digits(tokens_per_second) +

@@ -18,6 +18,7 @@
 #include "runtime/parallel/global_norm.h"
 #include "runtime/parallel/parallelism.h"
 #include "runtime/train/checkpoint_saver.h"
+#include "runtime/train/step_guard.h"
 
 namespace lockstep::runtime {
 
@@ -37,7 +38,8 @@ struct RankState {
   std::unique_ptr<Optimizer> optimizer;
   std::optional<GlobalNorm> global_norm;
   std::unique_ptr<CheckpointSaver> saver;
-  int64_t step = 0;                     // finished steps
+  int64_t step = 0;  // finished steps, skipped ones too
+  StepHistory history;
   std::unique_ptr<BatchLoader> loader;  // of the steps from `step` on
 
   const common::TrainConfig& config() const { return job.train; }

@@ -70,15 +70,31 @@ Result<void> load_shard(const CheckpointReader& reader, const ParamShard& shard)
   return reader.read_slice(shard.unit, PieceKind::kMoment2, shard.begin_elem, shard.moment2);
 }
 
-Result<void> load_shards(const RankState& s, const std::string& folder) {
+// What the steps before left behind. A run that was not fp16 then begins with a fresh loss scale.
+StepHistory history_of(const RankState& s, const Manifest& manifest) {
+  StepHistory history = initial_history(s.config());
+  history.skipped_steps = manifest.skipped_steps;
+  history.consecutive_skips = manifest.consecutive_skips;
+  if (s.config().precision == common::DType::kFp16 && manifest.loss_scale &&
+      s.config().loss_scale.fixed == 0) {
+    history.loss_scale = {.scale = manifest.loss_scale->scale,
+                          .good_steps = manifest.loss_scale->good_steps,
+                          .hysteresis = manifest.loss_scale->hysteresis};
+  }
+  return history;
+}
+
+Result<void> load_shards(RankState& s, const std::string& folder) {
   ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::open(folder));
   for (const ParamShard& shard : s.parallelism->shards()) {
     if (!shard.weights.empty()) RETURN_IF_ERROR(load_shard(reader, shard));
   }
+  s.history = history_of(s, reader.manifest());
   return {};
 }
 
 void initialize(RankState& s) {
+  s.history = initial_history(s.config());
   for (const ParamShard& shard : s.parallelism->shards()) {
     initial_weights(s.units.at(static_cast<std::size_t>(shard.unit)),
                     static_cast<uint64_t>(s.config().seed), s.config().model.initializer_range,

@@ -55,7 +55,11 @@ bool save_is_due(const RankState& s) {
 }
 
 void begin_save(RankState& s) {
-  s.saver->begin(s.step, s.step * s.config().batch.global_batch_size, slices_of(s));
+  s.saver->begin({.step = s.step,
+                  .samples_consumed = s.step * s.config().batch.global_batch_size,
+                  .history = s.history,
+                  .is_scaled = s.config().precision == common::DType::kFp16},
+                 slices_of(s));
 }
 
 }  // namespace lockstep::runtime

@@ -14,6 +14,7 @@
 #include "runtime/comm/rendezvous.h"
 #include "runtime/common/choose_strategy.h"
 #include "runtime/common/estimate_memory.h"
+#include "runtime/kernels/gemm.h"
 #include "runtime/parallel/decay_ranges.h"
 #include "runtime/parallel/make_parallelism.h"
 #include "runtime/train/exchange.h"
@@ -113,6 +114,7 @@ int64_t available_memory_bytes(const common::WorkerEnv& env) {
 
 // Rank 0 chooses for all: free memory differs from rank to rank.
 common::Strategy agree_on_strategy(RankState& s) {
+  const common::DType precision = s.config().precision;
   const common::StrategyChoice choice =
       choose_strategy(s.config(), s.env.world_size, available_memory_bytes(s.env));
   std::optional<RunFailure> failure;
@@ -129,6 +131,8 @@ common::Strategy agree_on_strategy(RankState& s) {
                 {"reason", choice.reason},
                 {"backend", s.collective->backend()},
                 {"parameters", s.decoder->num_parameters()},
+                {"precision", to_string(precision)},
+                {"products", to_string(product_path(precision))},
                 {"estimated_buffer_bytes",
                  estimate_memory(s.config(), choice.strategy, s.env.world_size).buffers()}});
   }
@@ -140,7 +144,7 @@ void build_model(RankState& s) {
   s.units = model_units(config.model);
   s.decoder = std::make_unique<Decoder>(
       config.model, BatchShape{config.batch.micro_batch_size, config.data.sequence_length},
-      config.activation_checkpointing);
+      config.activation_checkpointing, config.precision);
   common::ParallelismConfig parallelism = config.parallelism;
   parallelism.strategy = agree_on_strategy(s);
   std::vector<int64_t> unit_elems;
@@ -148,7 +152,8 @@ void build_model(RankState& s) {
   s.parallelism = make_parallelism({.config = parallelism,
                                     .unit_elems = unit_elems,
                                     .num_micro_batches = config.batch.num_micro_batches(),
-                                    .num_moments = num_moments(config.optimizer)},
+                                    .num_moments = num_moments(config.optimizer),
+                                    .dtype = config.precision},
                                    *s.collective);
   s.optimizer =
       make_optimizer(config.optimizer, decay_ranges(s.units, config.optimizer.decay_matrices_only));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <utility>
 
@@ -63,7 +64,8 @@ void StatusBoard::step_done(const StepStats& stats) {
                            ? stats.step_seconds
                            : (1 - kNewest) * mean_step_seconds_ + kNewest * stats.step_seconds;
   progress_.step = stats.step;
-  progress_.loss = with_all_digits(stats.loss);
+  // Of a skipped step the last finite loss tells more.
+  if (std::isfinite(stats.loss)) progress_.loss = with_all_digits(stats.loss);
   progress_.tokens_per_second = static_cast<double>(stats.step_tokens) / mean_step_seconds_;
   progress_.eta_seconds = static_cast<int64_t>(
       static_cast<double>(progress_.total_steps - stats.step) * mean_step_seconds_ + 0.5);
@@ -86,6 +88,11 @@ void StatusBoard::step_done(const StepStats& stats) {
   gauge("lockstep_learning_rate", "Learning rate of the last step.").Set(stats.learning_rate);
   gauge("lockstep_tokens_per_second", "Tokens per second over all ranks.")
       .Set(progress_.tokens_per_second);
+  gauge("lockstep_skipped_steps", "Steps of the run whose loss or gradient was not finite.")
+      .Set(static_cast<double>(stats.skipped_steps));
+  if (stats.loss_scale) {
+    gauge("lockstep_loss_scale", "Loss scale of the last step (fp16).").Set(*stats.loss_scale);
+  }
   tokens_total_.Increment(static_cast<double>(stats.step_tokens));
   step_seconds_.Observe(stats.step_seconds);
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,9 @@ struct StepStats {
   double step_seconds = 0;           // wall time on this rank
   std::vector<double> busy_seconds;  // by rank: wall time until it waited for the others
   bool stop = false;                 // a rank was asked to stop
+  bool skipped = false;              // loss or gradient were not finite: no update was made
+  int64_t skipped_steps = 0;         // of the run
+  std::optional<double> loss_scale;  // that the step ran with; only in fp16
   std::vector<SaveProgress> saves;   // by rank: of the checkpoint under way
 };
 

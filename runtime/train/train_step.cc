@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <optional>
 #include <string>
 
 #include "runtime/optim/schedule.h"
@@ -49,14 +50,15 @@ double run_micro_batch(RankState& s, const MicroBatch& batch, int64_t num_labels
   MicroBatchIo io{.tokens = batch.tokens.data(),
                   .labels = batch.labels.data(),
                   .positions = batch.positions_or_null(),
-                  .loss_scale = 1.0F / static_cast<float>(num_labels)};
+                  .loss_scale = static_cast<float>(s.history.loss_scale.scale) /
+                                static_cast<float>(num_labels)};
   const int64_t last = s.decoder->num_blocks() - 1;
   for (int64_t block = 0; block < last; ++block) {
     s.decoder->forward_block(block, s.parallelism->unshard(block, block + 1), io);
     s.parallelism->reshard(block);
   }
   for (int64_t block = last; block >= 0; --block) {
-    const float* const params = s.parallelism->unshard(block, block - 1);
+    const ConstValues params = s.parallelism->unshard(block, block - 1);
     if (block == last) lend_embedding(s);
     s.decoder->backward_block(block, params, io, s.parallelism->gradient_buffer(block));
     if (block == last && s.decoder->tied_block() >= 0) {
@@ -75,29 +77,70 @@ double mean_loss(const std::vector<double>& micro_losses, int64_t num_labels) {
   return sum / static_cast<double>(num_labels);
 }
 
-// The rank that computed a bad micro-batch is the cause; the others only lost a peer.
-void require_finite_losses(RankState& s, const StepControl& control) {
+// What of a step is not finite, in words, and whose it is.
+struct NonFinite {
+  std::string what;
+  bool is_mine = true;  // a gradient's is everybody's
+};
+
+std::optional<NonFinite> find_non_finite(const RankState& s, const StepControl& control) {
   for (std::size_t index = 0; index < control.micro_losses.size(); ++index) {
     if (std::isfinite(control.micro_losses[index])) continue;
-    s.saver->finish();  // all ranks know that they will end here: they can still save together
     const auto& mine = s.parallelism->micro_batches();
-    const std::string what = "the loss of micro-batch " + std::to_string(index) + " at step " +
-                             std::to_string(s.step + 1) + " is not finite";
-    if (std::find(mine.begin(), mine.end(), static_cast<int64_t>(index)) == mine.end()) {
-      throw PeerLostError("another rank gave up: " + what);
-    }
-    throw RunError({ExitCode::kNonFinite, "rank " + std::to_string(s.env.rank) + ": " + what,
-                    "lower train.optimizer.lr or raise warm-up; the last checkpoint is intact"});
+    const bool is_mine =
+        std::find(mine.begin(), mine.end(), static_cast<int64_t>(index)) != mine.end();
+    return NonFinite{"the loss of micro-batch " + std::to_string(index) + " at step " +
+                         std::to_string(s.step + 1) + " is not finite",
+                     is_mine};
   }
+  return std::nullopt;
 }
 
-void require_finite_gradient(RankState& s, const GradientNorm& norm) {
-  if (norm.finite) return;
-  s.saver->finish();
-  throw RunError({ExitCode::kNonFinite,
-                  "the gradient norm at step " + std::to_string(s.step + 1) +
-                      " is not finite, though all losses are",
-                  "lower train.optimizer.lr or raise warm-up; the last checkpoint is intact"});
+NonFinite non_finite_gradient(const RankState& s) {
+  return {"the gradient norm at step " + std::to_string(s.step + 1) +
+          " is not finite, though all losses are"};
+}
+
+GradientNorm global_norm(RankState& s) {
+  return s.global_norm->compute(s.parallelism->owned(), s.config().optimizer.gradient_clip,
+                                s.history.loss_scale.scale);
+}
+
+void update_weights(RankState& s, double lr, const GradientNorm& norm) {
+  const int64_t update = s.step + 1 - s.history.skipped_steps;  // what Adam has seen
+  s.optimizer->step({.step = update, .lr = lr, .gradient_scale = norm.gradient_scale},
+                    s.parallelism->shards());
+  s.parallelism->weights_updated();
+}
+
+// The rank that computed a bad micro-batch is the cause; the others only lost a peer.
+[[noreturn]] void give_up(RankState& s, const NonFinite& cause, int64_t consecutive_skips) {
+  s.saver->finish();  // all ranks know that they will end here: they can still save together
+  std::string what = cause.what;
+  if (consecutive_skips > 1) {
+    what += ", like " + std::to_string(consecutive_skips - 1) + " steps before it";
+  }
+  if (!cause.is_mine) throw PeerLostError("another rank gave up: " + what);
+  const bool is_fp16 = s.config().precision == common::DType::kFp16;
+  throw RunError({ExitCode::kNonFinite, "rank " + std::to_string(s.env.rank) + ": " + what,
+                  is_fp16 ? "the loss scale cannot fall any more: use precision bf16 or lower "
+                            "train.optimizer.lr; the last checkpoint is intact"
+                          : "lower train.optimizer.lr or raise warm-up; the last checkpoint is "
+                            "intact"});
+}
+
+// Counts the step, and ends the run if too many were not finite.
+void settle(RankState& s, const std::optional<NonFinite>& cause) {
+  const double scale = s.history.loss_scale.scale;
+  const StepVerdict verdict = judge_step(s.config(), s.history, !cause);
+  s.history = verdict.next;
+  if (verdict.gives_up) give_up(s, *cause, verdict.next.consecutive_skips);
+  if (!cause || !s.is_rank0()) return;
+  s.log.warning("step skipped", {{"step", s.step + 1},
+                                 {"message", cause->what},
+                                 {"skipped_steps", s.history.skipped_steps},
+                                 {"loss_scale", scale},
+                                 {"next_loss_scale", s.history.loss_scale.scale}});
 }
 
 }  // namespace
@@ -158,27 +201,30 @@ StepStats train_step(RankState& s, bool stop_wished) {
                                        .busy_seconds = busy_seconds,
                                        .stop_wished = stop_wished,
                                        .save = s.saver->progress()});
-  require_finite_losses(s, control);
-  const GradientNorm norm =
-      s.global_norm->compute(s.parallelism->owned(), s.config().optimizer.gradient_clip);
-  require_finite_gradient(s, norm);
+  std::optional<NonFinite> cause = find_non_finite(s, control);
+  const double loss_scale = s.history.loss_scale.scale;
+  const GradientNorm norm = cause ? GradientNorm{.norm = std::nan("")} : global_norm(s);
+  if (!cause && !norm.finite) cause = non_finite_gradient(s);
 
   const double lr =
       lr_at(s.config().schedule, s.config().optimizer.lr, s.step + 1, s.config().steps);
-  s.optimizer->step({.step = s.step + 1, .lr = lr, .gradient_scale = norm.clip_scale},
-                    s.parallelism->shards());
-  s.parallelism->weights_updated();
+  if (!cause) update_weights(s, lr, norm);
+  settle(s, cause);
   ++s.step;
-  return {.step = s.step,
-          .loss = mean_loss(control.micro_losses, num_labels),
-          .gradient_norm = norm.norm,
-          .learning_rate = lr,
-          .step_tokens = s.step_tokens(),
-          .loss_tokens = num_labels,
-          .step_seconds = seconds_since(start),
-          .busy_seconds = control.busy_seconds,
-          .stop = control.stop,
-          .saves = control.saves};
+  StepStats stats = {.step = s.step,
+                     .loss = mean_loss(control.micro_losses, num_labels),
+                     .gradient_norm = norm.norm,
+                     .learning_rate = lr,
+                     .step_tokens = s.step_tokens(),
+                     .loss_tokens = num_labels,
+                     .step_seconds = seconds_since(start),
+                     .busy_seconds = control.busy_seconds,
+                     .stop = control.stop,
+                     .skipped = cause.has_value(),
+                     .skipped_steps = s.history.skipped_steps,
+                     .saves = control.saves};
+  if (s.config().precision == common::DType::kFp16) stats.loss_scale = loss_scale;
+  return stats;
 }
 
 }  // namespace lockstep::runtime

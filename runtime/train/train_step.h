@@ -12,8 +12,9 @@ namespace lockstep::runtime {
 // Trains on this rank's micro-batches of step `s.step`, updates its weights, and raises s.step.
 //   stop_wished: this rank was asked to stop; StepStats::stop tells whether any rank was.
 // Every rank must call it. Blocks for the step's collectives.
-// Throws RunError(kNonFinite) if loss or gradient are not finite; the weights are then those before
-// the step, and a checkpoint that was under way is published. Throws what collectives throw.
+// A step whose loss or gradient is not finite is skipped, see judge_step(); throws
+// RunError(kNonFinite) if there were too many in a row. The weights are then those before, and a
+// checkpoint that was under way is published. Throws what collectives throw.
 StepStats train_step(RankState& s, bool stop_wished);
 
 // What every rank tells the others once per step.

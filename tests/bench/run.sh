@@ -39,3 +39,4 @@ kill $operator
 wait $operator || :
 
 [ -x "$build/bin/kernels_bench" ] && "$build/bin/kernels_bench"
+tests/bench/precision.sh "$bin"

@@ -122,22 +122,48 @@ TEST_F(MemoryEstimateTest, KnowsToTheByteWhatEachOptimizerKeeps) {
 }
 
 TEST_F(MemoryEstimateTest, IsWithinTenPercentOfResidentMemoryAndOfItsGrowth) {
-  for (const int ranks : {1, 2}) {
-    const nlohmann::json job = medium(ranks, ranks == 1 ? "ddp" : "zero3");
+  for (const auto& [ranks, precision] :
+       std::vector<std::pair<int, std::string>>{{1, "fp32"}, {2, "fp32"}, {2, "bf16"}}) {
+    nlohmann::json job = medium(ranks, ranks == 1 ? "ddp" : "zero3");
+    job["train"]["precision"] = precision;
     const common::MemoryEstimate memory = estimate(job);
     const auto estimated = static_cast<double>(memory.buffers());
     const auto added = static_cast<double>(memory.buffers() + memory.snapshot);
     const auto total = static_cast<double>(memory.total());
-    const std::vector<std::string> logs = train(job, "medium-" + std::to_string(ranks));
+    const std::vector<std::string> logs = train(job, precision + std::to_string(ranks));
     for (const std::string& log : logs) {
       Sizes end = read_memory(log, "end");
       EXPECT_NEAR(static_cast<double>(end["buffer_peak_bytes"]), estimated, kBound * estimated);
       const int64_t growth =
           end["resident_peak_bytes"] - read_memory(log, "start")["resident_bytes"];
-      EXPECT_NEAR(static_cast<double>(growth), added, kBound * added) << ranks << " ranks";
+      EXPECT_NEAR(static_cast<double>(growth), added, kBound * added)
+          << ranks << " ranks, " << precision;
       EXPECT_NEAR(static_cast<double>(end["resident_peak_bytes"]), total, kBound * total);
     }
   }
+}
+
+TEST_F(MemoryEstimateTest, CountsComputeCopiesAndWhatIsKeptInSixteenBits) {
+  const auto expect_within_bound = [&](const nlohmann::json& job, const std::string& name) {
+    const auto estimated = static_cast<double>(estimate(job).buffers());
+    int64_t most = 0;
+    for (const std::string& log : train(job, name)) {
+      most = std::max(most, read_memory(log, "end")["buffer_peak_bytes"]);
+    }
+    EXPECT_NEAR(static_cast<double>(most), estimated, kBound * estimated) << name;
+  };
+  for (const std::string strategy : {"ddp", "zero1", "zero2", "zero3"}) {
+    for (const int ranks : {1, 3, 4}) {
+      nlohmann::json job = tiny(ranks, strategy);
+      job["train"]["precision"] = ranks == 1 ? "fp16" : "bf16";
+      job["train"]["activationCheckpointing"] = ranks == 3 ? "selective" : "none";
+      expect_within_bound(job, strategy + "-" + std::to_string(ranks));
+    }
+  }
+  nlohmann::json hybrid = tiny(4, "zero3");
+  hybrid["train"]["precision"] = "bf16";
+  hybrid["train"]["parallelism"]["shardRanks"] = 2;
+  expect_within_bound(hybrid, "hybrid");
 }
 
 TEST_F(MemoryEstimateTest, CountsWhatATiedHeadBorrowsAndWhatCheckpointingSaves) {

@@ -34,7 +34,30 @@ inline std::vector<Sharing> all_sharings() {
   sharings.push_back({"zero3", 2, 4});
   sharings.push_back({"zero3", 2, 8});
   sharings.push_back({"zero3", 4, 8});
+  sharings.push_back({"zero3", 3, 6});
   return sharings;
+}
+
+// The strategy, or "hybrid".
+inline std::string name_of(const Sharing& sharing) {
+  return sharing.shard_ranks > 0 ? "hybrid" : sharing.strategy;
+}
+
+inline const std::vector<std::string>& all_precisions() {
+  static const std::vector<std::string> precisions = {"fp32", "bf16", "fp16"};
+  return precisions;
+}
+
+inline const std::vector<std::string>& all_checkpointings() {
+  static const std::vector<std::string> modes = {"none", "block", "selective"};
+  return modes;
+}
+
+inline TinyJob shared_by(const Sharing& sharing) {
+  return {.ranks = sharing.ranks,
+          .strategy = sharing.strategy,
+          .shard_ranks = sharing.shard_ranks,
+          .micro_batches = 24};
 }
 
 class SameBitsTest : public testing::Test {
@@ -87,14 +110,23 @@ class SameBitsTest : public testing::Test {
     }
   }
 
-  // Trains as a job of 24 micro-batches does and compares with the run "reference".
+  // One rank's runs of 24 micro-batches, each in the folder of its precision's name.
+  void train_references() const {
+    for (const std::string& precision : all_precisions()) {
+      train({.ranks = 1, .micro_batches = 24, .precision = precision}, precision);
+      ASSERT_EQ(read_curve(folder_.path(precision)).size(), 12u);
+    }
+  }
+
+  // Trains as a job of 24 micro-batches does and compares with the reference of its precision.
   void expect_same_bits_of(const TinyJob& job) const {
-    const std::string name = job.strategy + "-" + std::to_string(job.shard_ranks) + "-" +
-                             std::to_string(job.ranks) + "-" + job.backend + "-" +
-                             std::to_string(job.bucket_bytes) + "-" +
-                             std::to_string(job.prefetch_units);
+    const std::string name =
+        job.precision + "-" + job.strategy + "-" + std::to_string(job.shard_ranks) + "-" +
+        std::to_string(job.ranks) + "-" + job.activation_checkpointing + "-" + job.backend + "-" +
+        std::to_string(job.bucket_bytes) + "-" + std::to_string(job.prefetch_units);
     train(job, name);
-    expect_same(name, "reference");
+    expect_same(name, job.precision);
+    std::filesystem::remove_all(folder_.path(name));
   }
 
   void expect_same(const std::string& name, const std::string& reference) const {

@@ -7,19 +7,31 @@ namespace {
 using SameBitsFullTest = SameBitsTest;
 
 TEST_F(SameBitsFullTest, OnAnyRankCountStrategyBackendBucketAndPrefetch) {
-  train({.ranks = 1, .micro_batches = 24}, "reference");
+  train_references();
   for (const Sharing& sharing : all_sharings()) {
+    TinyJob job = shared_by(sharing);
     for (const std::string backend : {"shared-memory", "gloo"}) {
       for (const int64_t bucket_bytes : {65536, 26214400}) {
         for (const int prefetch_units : {0, 1, 3}) {
-          expect_same_bits_of({.ranks = sharing.ranks,
-                               .strategy = sharing.strategy,
-                               .shard_ranks = sharing.shard_ranks,
-                               .bucket_bytes = bucket_bytes,
-                               .prefetch_units = prefetch_units,
-                               .micro_batches = 24,
-                               .backend = backend});
+          job.backend = backend;
+          job.bucket_bytes = bucket_bytes;
+          job.prefetch_units = prefetch_units;
+          expect_same_bits_of(job);
         }
+      }
+    }
+  }
+}
+
+TEST_F(SameBitsFullTest, OnAnyRankCountStrategyPrecisionAndActivationCheckpointing) {
+  train_references();
+  for (const Sharing& sharing : all_sharings()) {
+    TinyJob job = shared_by(sharing);
+    for (const std::string& precision : all_precisions()) {
+      for (const std::string& mode : all_checkpointings()) {
+        job.precision = precision;
+        job.activation_checkpointing = mode;
+        expect_same_bits_of(job);
       }
     }
   }

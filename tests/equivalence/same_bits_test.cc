@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
+#include <set>
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -12,68 +14,106 @@
 namespace lockstep::equivalence {
 namespace {
 
-// A cover of all pairs (strategy, ranks), (strategy or ranks, backend), and nearly all with bucket
-// and prefetch; same_bits_full_test runs the product.
-TEST_F(SameBitsTest, OnAnyRankCountStrategyAndBackend) {
-  train({.ranks = 1, .micro_batches = 24}, "reference");
-  ASSERT_EQ(read_curve(folder_.path("reference")).size(), 12u);
-  int64_t run = 0;
+// Every way of sharing once, with the other choices spread so that every two of them meet; which
+// CoverTest holds. same_bits_full_test runs products.
+std::vector<TinyJob> cover() {
+  std::vector<TinyJob> jobs;
+  std::map<std::string, std::size_t> strategies;  // in order of appearance
+  std::size_t place = 0;                          // among the runs of a strategy
   for (const Sharing& sharing : all_sharings()) {
-    expect_same_bits_of({.ranks = sharing.ranks,
-                         .strategy = sharing.strategy,
-                         .shard_ranks = sharing.shard_ranks,
-                         .bucket_bytes = run % 3 == 0 ? 65536 : 26214400,
-                         .prefetch_units = static_cast<int>(run % 4),
-                         .micro_batches = 24,
-                         .backend = run % 2 == 0 ? "shared-memory" : "gloo"});
-    ++run;
+    const std::size_t run = jobs.size();
+    const bool is_new = strategies.emplace(name_of(sharing), strategies.size()).second;
+    place = is_new ? 0 : place + 1;
+    const std::size_t strategy = strategies.at(name_of(sharing));
+    TinyJob job = shared_by(sharing);
+    job.precision = all_precisions()[(strategy + place) % 3];
+    job.activation_checkpointing = all_checkpointings()[(strategy + 2 * place) % 3];
+    job.backend = run % 2 == 0 ? "shared-memory" : "gloo";
+    job.bucket_bytes = run / 2 % 2 == 0 ? 65536 : 26214400;
+    job.prefetch_units = std::array{0, 1, 3}[(run / 3 + 2 * strategy + place) % 3];
+    jobs.push_back(std::move(job));
   }
+  return jobs;
 }
 
-TEST_F(SameBitsTest, WithTiedEmbeddings) {
-  train({.ranks = 1, .tie_word_embeddings = true}, "reference");
-  for (const int ranks : {3, 4}) {
-    for (const std::string strategy : {"ddp", "zero3"}) {
-      const std::string name = strategy + "-" + std::to_string(ranks);
-      train({.ranks = ranks, .strategy = strategy, .tie_word_embeddings = true}, name);
-      expect_same(name, "reference");
+TEST(CoverTest, EveryTwoChoicesMeet) {
+  const std::vector<std::vector<std::string>> choices = {
+      {"ddp", "zero1", "zero2", "zero3", "hybrid"},
+      {"1", "2", "3", "4", "8"},
+      all_precisions(),
+      all_checkpointings(),
+      {"shared-memory", "gloo"},
+      {"65536", "26214400"},
+      {"0", "1", "3"}};
+  std::set<std::vector<std::string>> met;
+  for (const TinyJob& job : cover()) {
+    const std::vector<std::string> chosen = {name_of({job.strategy, job.shard_ranks, job.ranks}),
+                                             std::to_string(job.ranks),
+                                             job.precision,
+                                             job.activation_checkpointing,
+                                             job.backend,
+                                             std::to_string(job.bucket_bytes),
+                                             std::to_string(job.prefetch_units)};
+    for (std::size_t a = 0; a < chosen.size(); ++a) {
+      for (std::size_t b = a + 1; b < chosen.size(); ++b) {
+        met.insert({std::to_string(a), chosen[a], std::to_string(b), chosen[b]});
+      }
+    }
+  }
+  for (std::size_t a = 0; a < choices.size(); ++a) {
+    for (std::size_t b = a + 1; b < choices.size(); ++b) {
+      for (const std::string& one : choices[a]) {
+        for (const std::string& other : choices[b]) {
+          // Groups of ranks need more than one of them, of two ranks or more.
+          if (one == "hybrid" && a == 0 && b == 1 && other != "4" && other != "8") continue;
+          EXPECT_TRUE(met.contains({std::to_string(a), one, std::to_string(b), other}))
+              << one << " never meets " << other;
+        }
+      }
     }
   }
 }
 
-TEST_F(SameBitsTest, WithActivationCheckpointing) {
-  train({.ranks = 1}, "reference");
-  for (const std::string mode : {"block", "selective"}) {
+TEST_F(SameBitsTest, OnAnyRankCountStrategyPrecisionAndBackend) {
+  train_references();
+  EXPECT_NE(read_curve(folder_.path("bf16")), read_curve(folder_.path("fp16")));
+  EXPECT_NE(read_curve(folder_.path("bf16")), read_curve(folder_.path("fp32")));
+  for (const TinyJob& job : cover()) expect_same_bits_of(job);
+}
+
+TEST_F(SameBitsTest, WithTiedEmbeddings) {
+  for (const std::string precision : {"fp32", "bf16"}) {
+    TinyJob job = {.ranks = 1, .tie_word_embeddings = true, .precision = precision};
+    train(job, precision);
     for (const std::string strategy : {"ddp", "zero3"}) {
-      const std::string name = mode + "-" + strategy;
-      train({.ranks = 3, .strategy = strategy, .activation_checkpointing = mode}, name);
-      expect_same(name, "reference");
+      job.strategy = strategy;
+      job.ranks = (strategy == "ddp") == (precision == "fp32") ? 3 : 4;
+      train(job, precision + strategy);
+      expect_same(precision + strategy, precision);
     }
   }
 }
 
 // Saved at step 8 by one way of sharing, finished by another.
 TEST_F(SameBitsTest, AfterResumingUnderAnotherStrategyAndRankCount) {
-  train({.ranks = 1, .micro_batches = 24}, "reference");
+  train_references();
   const std::vector<std::array<Sharing, 2>> pairs = {
       {Sharing{"ddp", 0, 2}, {"zero1", 0, 3}},   {Sharing{"zero1", 0, 4}, {"zero2", 0, 2}},
       {Sharing{"zero2", 0, 3}, {"zero3", 0, 8}}, {Sharing{"zero3", 0, 4}, {"zero1", 0, 2}},
       {Sharing{"zero3", 2, 4}, {"ddp", 0, 1}},   {Sharing{"zero1", 0, 2}, {"zero3", 2, 8}}};
+  std::size_t pair = 0;
   for (const auto& [before, after] : pairs) {
-    const std::string name = before.strategy + std::to_string(before.ranks) + "-" + after.strategy +
-                             std::to_string(after.ranks);
-    train({.ranks = before.ranks,
-           .strategy = before.strategy,
-           .shard_ranks = before.shard_ranks,
-           .micro_batches = 24},
-          name);
+    const std::string precision = all_precisions()[pair++ % 3];
+    const std::string name = precision + "-" + before.strategy + std::to_string(before.ranks) +
+                             "-" + after.strategy + std::to_string(after.ranks);
+    TinyJob job = shared_by(before);
+    job.precision = precision;
+    train(job, name);
     forget_after_step(name, 8);
-    train({.ranks = after.ranks,
-           .strategy = after.strategy,
-           .shard_ranks = after.shard_ranks,
-           .micro_batches = 24},
-          name, 1);
-    expect_same(name, "reference");
+    job = shared_by(after);
+    job.precision = precision;
+    train(job, name, 1);
+    expect_same(name, precision);
   }
 }
 

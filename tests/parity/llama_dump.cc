@@ -5,6 +5,7 @@
 //   gradients.safetensors                        of the mean loss at the initial weights
 //   logits.f32                                   [sequences, length, vocab], raw
 //   losses.txt                                   mean loss before each of 10 AdamW steps and after
+//   losses_bf16.txt                              the same, computed in bf16
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -74,30 +75,47 @@ void write_tensors(const std::string& path, const std::vector<Unit>& units,
   const SafetensorsPlan plan = take(plan_safetensors(layouts));
   SafetensorsWriter writer = take(SafetensorsWriter::create(*disk, path, plan));
   for (size_t i = 0; i < values.size(); ++i) {
-    check(writer.write_range(static_cast<int64_t>(i), 0, values[i]));
+    check(writer.write_range(static_cast<int64_t>(i), 0, std::as_bytes(std::span(values[i]))));
   }
   check(writer.sync());
   check(writer.finish());
 }
 
+// What the blocks compute with: the parameters, or copies of them rounded to bf16.
+struct ComputeParams {
+  ComputeParams(DType dtype, const UnitBuffers& params) : copies(params.size()) {
+    for (size_t i = 0; i < params.size(); ++i) {
+      copies[i].resize(dtype == DType::kFp32 ? 0 : params[i].size());
+      views.emplace_back(params[i].data());
+      if (dtype == DType::kFp32) continue;
+      views[i] = {dtype, copies[i].data()};
+      narrow(static_cast<int64_t>(params[i].size()), params[i].data(), {dtype, copies[i].data()});
+    }
+  }
+  std::vector<std::vector<uint16_t>> copies;
+  std::vector<ConstValues> views;
+};
+
 // Mean loss of the batch; its gradients if `gradients` is given.
-double run_pass(Decoder& decoder, const Batch& batch, const UnitBuffers& params,
+double run_pass(Decoder& decoder, const Batch& batch, const UnitBuffers& masters, DType dtype,
                 UnitBuffers* gradients) {
+  const ComputeParams compute(dtype, masters);
+  const std::vector<ConstValues>& params = compute.views;
   const auto num_tokens = static_cast<double>(batch.labels.size());
   MicroBatchIo io = {.tokens = batch.tokens.data(),
                      .labels = batch.labels.data(),
                      .loss_scale = static_cast<float>(1 / num_tokens)};
   const bool is_tied = decoder.tied_block() == 0;
   for (size_t i = 0; i < params.size(); ++i) {
-    if (is_tied && i + 1 == params.size()) decoder.lend_tied(params.front().data(), nullptr);
-    decoder.forward_block(static_cast<int64_t>(i), params[i].data(), io);
+    if (is_tied && i + 1 == params.size()) decoder.lend_tied(params.front(), nullptr);
+    decoder.forward_block(static_cast<int64_t>(i), params[i], io);
   }
   if (gradients != nullptr) {
-    gradients->front().resize(params.front().size());
-    if (is_tied) decoder.lend_tied(params.front().data(), gradients->front().data());
+    gradients->front().resize(masters.front().size());
+    if (is_tied) decoder.lend_tied(params.front(), gradients->front().data());
     for (size_t i = params.size(); i-- > 0;) {
-      (*gradients)[i].resize(params[i].size());
-      decoder.backward_block(static_cast<int64_t>(i), params[i].data(), io, (*gradients)[i].data());
+      (*gradients)[i].resize(masters[i].size());
+      decoder.backward_block(static_cast<int64_t>(i), params[i], io, (*gradients)[i].data());
     }
   }
   return io.loss_sum / num_tokens;
@@ -138,8 +156,8 @@ void update(const std::vector<Unit>& units, int step, const UnitBuffers& gradien
 
 void write_logits(const std::string& path, Decoder& decoder, const Batch& batch,
                   const UnitBuffers& params) {
-  std::vector<const float*> pointers;
-  for (const std::vector<float>& unit : params) pointers.push_back(unit.data());
+  std::vector<ConstValues> pointers;
+  for (const std::vector<float>& unit : params) pointers.emplace_back(unit.data());
   std::ofstream file(path, std::ios::binary);
   const auto seq = static_cast<size_t>(batch.shape.seq);
   for (size_t row = 0; row < batch.tokens.size(); ++row) {
@@ -148,6 +166,31 @@ void write_logits(const std::string& path, Decoder& decoder, const Batch& batch,
     file.write(reinterpret_cast<const char*>(logits.data()),
                static_cast<std::streamsize>(logits.size() * sizeof(float)));
   }
+}
+
+// Losses of kSteps AdamW steps from `params` on; the first gradients are left in `first_gradients`.
+std::vector<double> train(const common::ModelConfig& config, const Batch& batch, DType dtype,
+                          UnitBuffers params, UnitBuffers& first_gradients) {
+  const std::vector<Unit> units = model_units(config);
+  Decoder decoder(config, batch.shape, common::ActivationCheckpointing::kNone, dtype);
+  UnitBuffers gradients(units.size());
+  UnitBuffers moments1, moments2;
+  for (const Unit& unit : units) moments1.emplace_back(static_cast<size_t>(unit.num_elems));
+  moments2 = moments1;
+  std::vector<double> losses;
+  for (int step = 1; step <= kSteps; ++step) {
+    losses.push_back(run_pass(decoder, batch, params, dtype, &gradients));
+    if (step == 1) first_gradients = gradients;
+    update(units, step, gradients, params, moments1, moments2);
+  }
+  losses.push_back(run_pass(decoder, batch, params, dtype, nullptr));
+  return losses;
+}
+
+void write_losses(const std::string& path, const std::vector<double>& losses) {
+  std::ofstream file(path);
+  file << std::setprecision(17);
+  for (const double loss : losses) file << loss << "\n";
 }
 
 void dump(const std::string& config_path, const std::string& tokens_path, const std::string& out) {
@@ -166,18 +209,11 @@ void dump(const std::string& config_path, const std::string& tokens_path, const 
   write_tensors(out + "/model/model.safetensors", units, params);
   write_logits(out + "/logits.f32", decoder, batch, params);
 
-  UnitBuffers gradients(units.size());
-  UnitBuffers moments1, moments2;
-  for (const Unit& unit : units) moments1.emplace_back(static_cast<size_t>(unit.num_elems));
-  moments2 = moments1;
-  std::ofstream losses(out + "/losses.txt");
-  losses << std::setprecision(17);
-  for (int step = 1; step <= kSteps; ++step) {
-    losses << run_pass(decoder, batch, params, &gradients) << "\n";
-    if (step == 1) write_tensors(out + "/gradients.safetensors", units, gradients);
-    update(units, step, gradients, params, moments1, moments2);
-  }
-  losses << run_pass(decoder, batch, params, nullptr) << "\n";
+  UnitBuffers gradients;
+  UnitBuffers unused;
+  write_losses(out + "/losses.txt", train(config, batch, DType::kFp32, params, gradients));
+  write_losses(out + "/losses_bf16.txt", train(config, batch, DType::kBf16, params, unused));
+  write_tensors(out + "/gradients.safetensors", units, gradients);
 }
 
 }  // namespace

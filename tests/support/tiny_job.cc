@@ -18,25 +18,29 @@ nlohmann::json to_json(const TinyJob& job) {
                                  {"head_dim", 12},
                                  {"max_position_embeddings", 48},
                                  {"tie_word_embeddings", job.tie_word_embeddings}};
-  return {{"name", "tiny"},
-          {"ranks", job.ranks},
-          {"train",
-           {{"task", "pretrain"},
-            {"model", {{"init", "random"}, {"config", config}}},
-            {"tokenizer", {{"type", "bytes"}}},
-            {"data", {{"train", job.data}, {"sequenceLength", 48}}},
-            {"batch", {{"globalBatchSize", job.micro_batches}, {"microBatchSize", 1}}},
-            {"steps", job.steps},
-            {"optimizer", optimizer},
-            {"parallelism",
-             {{"strategy", job.strategy},
-              {"shardRanks", job.shard_ranks},
-              {"bucketBytes", job.bucket_bytes},
-              {"prefetchUnits", job.prefetch_units}}},
-            {"activationCheckpointing", job.activation_checkpointing},
-            {"checkpoint", {{"everySteps", job.checkpoint_every}, {"keep", 2}}},
-            {"logging", {{"everySteps", 1}}},
-            {"communication", {{"backend", job.backend}, {"timeoutSeconds", 120}}}}}};
+  nlohmann::json out = {
+      {"name", "tiny"},
+      {"ranks", job.ranks},
+      {"train",
+       {{"task", "pretrain"},
+        {"model", {{"init", "random"}, {"config", config}}},
+        {"tokenizer", {{"type", "bytes"}}},
+        {"data", {{"train", job.data}, {"sequenceLength", 48}}},
+        {"batch", {{"globalBatchSize", job.micro_batches}, {"microBatchSize", 1}}},
+        {"steps", job.steps},
+        {"precision", job.precision},
+        {"optimizer", optimizer},
+        {"parallelism",
+         {{"strategy", job.strategy},
+          {"shardRanks", job.shard_ranks},
+          {"bucketBytes", job.bucket_bytes},
+          {"prefetchUnits", job.prefetch_units}}},
+        {"activationCheckpointing", job.activation_checkpointing},
+        {"checkpoint", {{"everySteps", job.checkpoint_every}, {"keep", 2}}},
+        {"logging", {{"everySteps", 1}}},
+        {"communication", {{"backend", job.backend}, {"timeoutSeconds", 120}}}}}};
+  if (!job.more.is_null()) out["train"].merge_patch(job.more);
+  return out;
 }
 
 std::string tiny_corpus(std::size_t num_bytes) {

@@ -28,6 +28,8 @@ struct TinyJob {
   std::string activation_checkpointing = "none";
   bool tie_word_embeddings = false;
   std::string optimizer = "adamw";  // sgd has momentum
+  std::string precision = "fp32";
+  nlohmann::json more = {};  // merged into `train`
 };
 nlohmann::json to_json(const TinyJob& job);
 

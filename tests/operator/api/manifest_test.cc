@@ -92,8 +92,8 @@ TEST(ManifestTest, EveryMistakeIsNamedWithItsLine) {
   const std::vector<Case> table = {
       {"steps: 100", "steps: 100\n    stpes: 100",
        "f:18: spec.train.stpes: unknown field (did you mean \"steps\"?"},
-      {"steps: 100", "steps: 100\n    precision: bf16",
-       "f:18: spec.train.precision: string \"bf16\" is not supported by this version"},
+      {"steps: 100", "steps: 100\n    precision: fp8",
+       "f:18: spec.train.precision: string \"fp8\" is not supported by this version"},
       {"steps: 100", "steps: 100\n    lora: {rank: 8}",
        "f:18: spec.train.lora: is not supported by this version"},
       {"steps: 100", "steps: 100\n    steps: 3",

@@ -25,6 +25,15 @@ TEST(RunSummaryTest, IgnoresATornLastLine) {
   EXPECT_EQ(summary->last_step, 1);
 }
 
+TEST(RunSummaryTest, LeavesOutSkippedSteps) {
+  const auto summary = summarize_metrics(
+      "{\"step\":1,\"loss\":null,\"skipped\":true}\n{\"step\":2,\"loss\":5.5}\n{\"step\":3,"
+      "\"loss\":null}\n");
+  ASSERT_TRUE(summary.has_value());
+  EXPECT_EQ(summary->first_step, 2);
+  EXPECT_EQ(summary->last_step, 2);
+}
+
 TEST(RunSummaryTest, HasNothingToSayOfAnEmptyFile) {
   EXPECT_FALSE(summarize_metrics("").has_value());
 }

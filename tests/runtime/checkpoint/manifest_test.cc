@@ -61,6 +61,31 @@ TEST(ManifestTest, ASecondMomentNeedsAFirst) {
   EXPECT_THAT(check_pieces(manifest).error().message, HasSubstr("gap in unit a, moment1"));
 }
 
+TEST(ManifestTest, SkipsAndLossScaleComeBackAndAreOptional) {
+  Manifest manifest = sound_manifest();
+  EXPECT_EQ(decode_manifest(encode(manifest), "m")->loss_scale, std::nullopt);
+  manifest.skipped_steps = 3;
+  manifest.consecutive_skips = 1;
+  manifest.loss_scale = {.scale = 0x1p-3, .good_steps = 17, .hysteresis = 2};
+  const auto decoded = decode_manifest(encode(manifest), "m");
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_EQ(*decoded, manifest);
+
+  // Written before there were any.
+  nlohmann::json envelope = nlohmann::json::parse(encode(manifest));
+  nlohmann::json& body = envelope["manifest"];
+  for (const char* key : {"skippedSteps", "consecutiveSkips", "lossScale"}) body.erase(key);
+  const std::string text = body.dump();
+  char digits[9];
+  std::snprintf(digits, sizeof digits, "%08x", crc32c(std::as_bytes(std::span(text))));
+  envelope["crc32c"] = digits;
+  const auto older = decode_manifest(envelope.dump(), "m");
+  ASSERT_TRUE(older) << older.error().message;
+  EXPECT_EQ(older->skipped_steps, 0);
+  EXPECT_EQ(older->consecutive_skips, 0);
+  EXPECT_EQ(older->loss_scale, std::nullopt);
+}
+
 TEST(ManifestTest, PiecesComeBackFromTheirText) {
   const Manifest manifest = sound_manifest();
   EXPECT_EQ(*decode_pieces(encode_pieces(manifest.pieces)), manifest.pieces);

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <numeric>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -37,10 +38,10 @@ common::Result<void> write_share(SafetensorsWriter& writer, int64_t rank, int64_
     const auto size = static_cast<int64_t>(values.size());
     const int64_t begin = size * rank / ranks;
     const int64_t end = size * (rank + 1) / ranks;
-    RETURN_IF_ERROR(
-        writer.write_range(static_cast<int64_t>(unit), begin,
-                           std::span(values).subspan(static_cast<std::size_t>(begin),
-                                                     static_cast<std::size_t>(end - begin))));
+    RETURN_IF_ERROR(writer.write_range(
+        static_cast<int64_t>(unit), begin,
+        std::as_bytes(std::span(values).subspan(static_cast<std::size_t>(begin),
+                                                static_cast<std::size_t>(end - begin)))));
   }
   return writer.sync();
 }
@@ -106,12 +107,47 @@ TEST_F(SafetensorsTest, WhatIsWrittenIsReadBack) {
   ASSERT_TRUE(reader) << reader.error().message;
   EXPECT_EQ(reader->tensors().size(), 4u);
   EXPECT_THAT(reader->tensors().at("proj.weight").shape, ElementsAre(2, 2, 2));
-  const auto proj = reader->floats("proj.weight", 8);
+  const auto proj = reader->stored("proj.weight", 8);
   ASSERT_TRUE(proj);
+  EXPECT_EQ(proj->dtype, common::DType::kFp32);
   const std::vector<float> unit = values_of(1);
-  EXPECT_TRUE(std::equal(proj->begin(), proj->end(), unit.begin() + 5));
-  EXPECT_EQ(reader->floats("proj.weight", 7).error().code, ErrorCode::kInvalidArgument);
-  EXPECT_EQ(reader->floats("nothing", 7).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(std::memcmp(proj->data, unit.data() + 5, 8 * sizeof(float)), 0);
+  EXPECT_EQ(reader->stored("proj.weight", 7).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(reader->stored("nothing", 7).error().code, ErrorCode::kNotFound);
+}
+
+// Offsets follow from the type: ranks that write in any order leave 16-bit tensors side by side.
+TEST_F(SafetensorsTest, SixteenBitTensorsAreWrittenAndReadBack) {
+  for (const common::DType dtype : {common::DType::kBf16, common::DType::kFp16}) {
+    const std::string path = folder_ / (std::string(to_string(dtype)) + ".safetensors");
+    const auto plan = plan_safetensors(layouts(), dtype);
+    ASSERT_TRUE(plan);
+    std::vector<std::vector<uint16_t>> units;
+    for (const UnitLayout& layout : layouts()) {
+      units.emplace_back(static_cast<std::size_t>(layout.num_elems));
+      std::iota(units.back().begin(), units.back().end(),
+                static_cast<uint16_t>(units.size() * 1000));
+    }
+    auto writer = SafetensorsWriter::create(*disk_, path, *plan);
+    ASSERT_TRUE(writer);
+    for (std::size_t unit = units.size(); unit-- > 0;) {
+      const auto all = std::span(units[unit]);
+      const auto index = static_cast<int64_t>(unit);
+      const std::size_t half = all.size() / 2;
+      ASSERT_TRUE(
+          writer->write_range(index, static_cast<int64_t>(half), std::as_bytes(all.subspan(half))));
+      ASSERT_TRUE(writer->write_range(index, 0, std::as_bytes(all.first(half))));
+    }
+    ASSERT_TRUE(writer->finish());
+    const auto reader = SafetensorsReader::open(path);
+    ASSERT_TRUE(reader) << reader.error().message;
+    EXPECT_EQ(reader->tensors().at("proj.weight").dtype,
+              dtype == common::DType::kBf16 ? "BF16" : "F16");
+    const auto proj = reader->stored("proj.weight", 8);
+    ASSERT_TRUE(proj);
+    EXPECT_EQ(proj->dtype, dtype);
+    EXPECT_EQ(std::memcmp(proj->data, units[1].data() + 5, 8 * sizeof(uint16_t)), 0);
+  }
 }
 
 TEST_F(SafetensorsTest, EveryTruncationAndExtensionIsRefused) {

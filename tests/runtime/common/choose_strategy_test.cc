@@ -70,6 +70,17 @@ TEST(ChooseStrategyTest, TakesTheLeastTrafficThatFits) {
   EXPECT_EQ(chosen(train_of(6), 3, 0), Strategy::kZero1);
 }
 
+TEST(ChooseStrategyTest, SixteenBitWeightsTravelInHalfTheBytes) {
+  TrainConfig train = train_of(4);
+  const int64_t params = num_parameters(train.model);
+  const auto moved = [&](Strategy strategy) { return strategy_traffic_bytes(strategy, train, 4); };
+  const int64_t fp32 = moved(Strategy::kZero3);
+  const int64_t ddp = moved(Strategy::kDdp);
+  train.precision = DType::kBf16;
+  EXPECT_EQ(fp32 - moved(Strategy::kZero3), 2 * 2 * (params - params / 4));
+  EXPECT_EQ(moved(Strategy::kDdp), ddp) << "gradients are fp32";
+}
+
 TEST(ChooseStrategyTest, TellsTheNumbers) {
   const StrategyChoice choice = choose_strategy(train_of(8), 4, int64_t{8} << 30);
   EXPECT_THAT(choice.reason, HasSubstr("leaves a tenth of a rank's 8.0 GiB free"));

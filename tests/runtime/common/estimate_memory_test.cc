@@ -50,6 +50,27 @@ TEST(EstimateMemoryTest, StagesOfZeroShardOptimizerThenGradientsThenWeights) {
   EXPECT_LT(zero3.total(), zero2.total());
 }
 
+// Note [Compute copies] in parallel/unit_storage.h.
+TEST(EstimateMemoryTest, SixteenBitsAddACopyAndShardTheMasters) {
+  TrainConfig train = one_billion();
+  const auto weight_bytes = [&](Strategy strategy) {
+    const MemoryEstimate memory = estimate_memory(train, strategy, 8);
+    return static_cast<double>(memory.weights) / static_cast<double>(num_parameters(train.model));
+  };
+  train.precision = DType::kBf16;
+  EXPECT_NEAR(weight_bytes(Strategy::kDdp), 4 + 2, 0.01);
+  EXPECT_NEAR(weight_bytes(Strategy::kZero1), 4.0 / 8 + 2, 0.01);
+  EXPECT_NEAR(weight_bytes(Strategy::kZero2), 4.0 / 8 + 2, 0.01);
+  EXPECT_NEAR(weight_bytes(Strategy::kZero3), (4.0 + 2) / 8, 0.01);
+  const MemoryEstimate bf16 = estimate_memory(train, Strategy::kZero3, 8);
+  train.precision = DType::kFp32;
+  const MemoryEstimate fp32 = estimate_memory(train, Strategy::kZero3, 8);
+  EXPECT_EQ(2 * bf16.gathered, fp32.gathered);
+  EXPECT_LT(bf16.activations, fp32.activations);
+  EXPECT_EQ(bf16.gradients, fp32.gradients);
+  EXPECT_EQ(bf16.optimizer, fp32.optimizer);
+}
+
 TEST(EstimateMemoryTest, CheckpointingTradesActivations) {
   TrainConfig train = one_billion();
   const int64_t none = estimate_memory(train, Strategy::kDdp, 1).activations;

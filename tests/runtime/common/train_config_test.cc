@@ -55,6 +55,14 @@ TEST(TrainConfigTest, DefaultsAreThoseOfTheDesign) {
   EXPECT_TRUE(config.checkpoint.async);
   EXPECT_EQ(config.checkpoint.grace_period_seconds, 120);
   EXPECT_TRUE(config.export_at_end);
+  EXPECT_EQ(config.export_dtype, DType::kFp32);
+  EXPECT_EQ(config.precision, DType::kFp32);
+  EXPECT_EQ(config.loss_scale.fixed, 0);
+  EXPECT_EQ(config.loss_scale.initial_power, 16);
+  EXPECT_EQ(config.loss_scale.window, 1000);
+  EXPECT_EQ(config.loss_scale.hysteresis, 2);
+  EXPECT_EQ(config.loss_scale.min, 1);
+  EXPECT_EQ(config.non_finite.max_consecutive_skips, 3);
   EXPECT_EQ(config.log_every_steps, 10);
   EXPECT_EQ(config.communication.backend, CommunicationConfig::Backend::kAuto);
   EXPECT_EQ(config.communication.timeout_seconds, 600);
@@ -196,6 +204,8 @@ TEST(TrainConfigTest, EveryBrokenRelationIsNamedOnce) {
        "needs a momentum above 0 (give optimizer.momentum)"},
       {with("/schedule/warmupMinLr", 0.001), 1, "t.schedule.warmupMinLr",
        "must be at most optimizer.lr 0.0003, found 0.001"},
+      {with("/lossScale", json::object()), 1, "t.lossScale",
+       "needs precision fp16, found \"fp32\" (remove it: only fp16"},
   };
   for (const Case& c : table) {
     const Problems problems = check_train(c.train, c.ranks, "t");
@@ -205,11 +215,24 @@ TEST(TrainConfigTest, EveryBrokenRelationIsNamedOnce) {
   }
 }
 
+TEST(TrainConfigTest, LossScaleIsFilledUpWithItsDefaults) {
+  json train = with("/lossScale", {{"window", 5}, {"min", 0.5}});
+  train["precision"] = "fp16";
+  train["export"]["dtype"] = "bf16";
+  ASSERT_TRUE(check_train(train, 1, "t").empty());
+  const TrainConfig config = decode_train(train);
+  EXPECT_EQ(config.precision, DType::kFp16);
+  EXPECT_EQ(config.export_dtype, DType::kBf16);
+  EXPECT_EQ(config.loss_scale.window, 5);
+  EXPECT_EQ(config.loss_scale.min, 0.5);
+  EXPECT_EQ(config.loss_scale.initial_power, 16);
+}
+
 TEST(TrainConfigTest, WhatIsKnownButNotHonouredIsRefusedAsNotSupported) {
   const std::vector<std::pair<const char*, json>> table = {
       {"/lora", {{"rank", 16}}},
       {"/offload", {{"optimizer", "cpu"}}},
-      {"/precision", "bf16"},
+      {"/precision", "fp8"},
       {"/task", "sft"},
       {"/tokenizer/type", "hf"},
       {"/model/path", "/data/llama"},

@@ -125,18 +125,37 @@ TEST(DecoderTest, HoldsWhatTheEstimateSays) {
     EXPECT_EQ(common::unit_parameters(model.config), unit_elems);
     for (const auto mode : {ActivationCheckpointing::kNone, ActivationCheckpointing::kSelective,
                             ActivationCheckpointing::kBlock}) {
-      const common::TrainConfig train = {
-          .model = model.config,
-          .data = {.train = "", .sequence_length = model.shape.seq},
-          .batch = {.global_batch_size = model.shape.batch, .micro_batch_size = model.shape.batch},
-          .activation_checkpointing = mode};
-      const common::MemoryEstimate estimate =
-          common::estimate_memory(train, common::Strategy::kDdp, 1);
-      EXPECT_EQ(estimate.activations + estimate.logits,
-                Decoder(model.config, model.shape, mode).buffer_bytes())
-          << model.name;
+      for (const DType dtype : {DType::kFp32, DType::kBf16}) {
+        const common::TrainConfig train = {
+            .model = model.config,
+            .data = {.train = "", .sequence_length = model.shape.seq},
+            .batch = {.global_batch_size = model.shape.batch,
+                      .micro_batch_size = model.shape.batch},
+            .precision = dtype,
+            .activation_checkpointing = mode};
+        const common::MemoryEstimate estimate =
+            common::estimate_memory(train, common::Strategy::kDdp, 1);
+        EXPECT_EQ(estimate.activations + estimate.logits,
+                  Decoder(model.config, model.shape, mode, dtype).buffer_bytes())
+            << model.name << " " << to_string(dtype);
+      }
     }
   }
+}
+
+TEST(DecoderTest, SixteenBitActivationsTakeLessMemory) {
+  TestModel model = wide_head_model();
+  const auto saved_bytes = [&model](DType dtype) {
+    const auto bytes_of = [&](int64_t layers) {
+      model.config.num_hidden_layers = layers;
+      return Decoder(model.config, model.shape, common::ActivationCheckpointing::kNone, dtype)
+          .buffer_bytes();
+    };
+    return bytes_of(5) - bytes_of(4);
+  };
+  EXPECT_LT(static_cast<double>(saved_bytes(DType::kBf16)),
+            0.7 * static_cast<double>(saved_bytes(DType::kFp32)));
+  EXPECT_EQ(saved_bytes(DType::kBf16), saved_bytes(DType::kFp16));
 }
 
 TEST(DecoderTest, ATiedHeadRefusesToRunWithoutTheEmbedding) {
@@ -259,8 +278,8 @@ TEST(DecoderTest, NextTokenLogitsDependOnEarlierTokensOnly) {
   const TestModel model = odd_model();
   Decoder decoder(model.config, model.shape);
   const UnitBuffers params = random_params(model.config, 5);
-  std::vector<const float*> pointers;
-  for (const std::vector<float>& unit : params) pointers.push_back(unit.data());
+  std::vector<ConstValues> pointers;
+  for (const std::vector<float>& unit : params) pointers.emplace_back(unit.data());
   const std::vector<int32_t> tokens = random_tokens(model.shape.seq, model.config.vocab_size, 9);
 
   const std::vector<float> once = decoder.next_token_logits(tokens, pointers);

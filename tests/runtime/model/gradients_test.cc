@@ -1,5 +1,7 @@
-// Every gradient of our backward against autograd in float64 on the same weights. Bound: 1e-5 of a
-// tensor's largest element, the rounding of fp32 through a few hundred additions.
+// Every gradient of our backward against autograd in float64 on the same weights: those that the
+// block was given, so in bf16 and fp16 the rounded ones. Bounds, of a tensor's largest element:
+// fp32 1e-5, the rounding of fp32 through a few hundred additions; bf16 2e-2 and fp16 3e-3, a few
+// roundings of 2^-9 and 2^-12 one after the other, and three times as much through a whole model.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -15,12 +17,18 @@
 namespace lockstep::runtime {
 namespace {
 
-constexpr double kBound = 1e-5;
+double bound_of(DType dtype) {
+  return dtype == DType::kFp32 ? 1e-5 : dtype == DType::kBf16 ? 2e-2 : 3e-3;
+}
 
 class GradientsTest : public testing::TestWithParam<TestModel> {
  protected:
   const common::ModelConfig config_ = GetParam().config;
   const BatchShape shape_ = GetParam().shape;
+  const DType dtype_ = GetParam().dtype;
+  double bound_ = bound_of(dtype_);
+  // Of a loss, which is a mean over many tokens.
+  const double loss_bound_ = dtype_ == DType::kFp32 ? 1e-6 : bound_ / 10;
   const int64_t rows_ = shape_.rows();
   const std::vector<int32_t> tokens_ = random_tokens(rows_, config_.vocab_size, 11);
   // Two thirds of the positions have a loss.
@@ -55,7 +63,7 @@ class GradientsTest : public testing::TestWithParam<TestModel> {
                     const at::Tensor& expected) {
     const double error = reference::relative_error(actual, expected);
     worst_ = std::max(worst_, error);
-    EXPECT_LT(error, kBound) << name;
+    EXPECT_LT(error, bound_) << name;
     EXPECT_FALSE(std::isnan(error)) << name;
   }
 
@@ -75,13 +83,13 @@ class GradientsTest : public testing::TestWithParam<TestModel> {
   };
 
   // Forward and backward of one block, dx in place of dy as the decoder does it.
-  BlockRun run(const Block& block, const std::vector<float>& params, const std::vector<float>& x,
+  BlockRun run(const Block& block, const TypedParams& params, const std::vector<float>& x,
                const std::vector<float>& dy) const {
     const float nan = std::nanf("");
     const auto hidden_elems = static_cast<size_t>(rows_ * config_.hidden_size);
     BlockRun out = {.y = std::vector<float>(hidden_elems, nan),
                     .dx = dy.empty() ? std::vector<float>(hidden_elems, nan) : dy,
-                    .gradients = std::vector<float>(params.size(), nan)};
+                    .gradients = std::vector<float>(params.floats().size(), nan)};
     std::vector<float> dear(static_cast<size_t>(block.saved_elems(shape_).dear), nan);
     std::vector<float> cheap(static_cast<size_t>(block.saved_elems(shape_).cheap), nan);
     std::vector<float> scratch(static_cast<size_t>(block.scratch_elems(shape_)), nan);
@@ -93,9 +101,9 @@ class GradientsTest : public testing::TestWithParam<TestModel> {
                                   .dear = dear.data(),
                                   .cheap = cheap.data(),
                                   .scratch = scratch.data()};
-    block.forward(shape_, params.data(), in_out, buffers);
+    block.forward(shape_, params.values(), in_out, buffers);
     std::fill(scratch.begin(), scratch.end(), nan);
-    block.backward(shape_, params.data(), in_out, buffers, out.gradients.data());
+    block.backward(shape_, params.values(), in_out, buffers, out.gradients.data());
     out.loss_sum = in_out.loss_sum;
     return out;
   }
@@ -103,11 +111,11 @@ class GradientsTest : public testing::TestWithParam<TestModel> {
 
 TEST_P(GradientsTest, EmbeddingMatchesAutograd) {
   const Embedding block(config_);
-  const std::vector<float> params = random_unit(block.unit(), 1);
+  const TypedParams params(dtype_, random_unit(block.unit(), 1));
   const std::vector<float> dy = random_floats(rows_ * config_.hidden_size, 2, 1.0f);
   const BlockRun ours = run(block, params, {}, dy);
 
-  const std::vector<at::Tensor> weights = reference::leaves(block.unit(), params);
+  const std::vector<at::Tensor> weights = reference::leaves(block.unit(), params.floats());
   const at::Tensor y = reference::embedding(weights, to_long(tokens_, {shape_.batch, shape_.seq}));
   const auto expected =
       torch::autograd::grad({y}, {weights[0]}, {reference::to_tensor(dy, hidden_shape())});
@@ -118,13 +126,13 @@ TEST_P(GradientsTest, EmbeddingMatchesAutograd) {
 TEST_P(GradientsTest, DecoderLayerMatchesAutograd) {
   std::vector<float> table(static_cast<size_t>(shape_.seq * config_.head_dim));
   rotary_table(shape_.seq, config_.head_dim, config_.rope_theta, table.data());
-  const DecoderLayer block(config_, 0, table);
-  const std::vector<float> params = random_unit(block.unit(), 1);
+  const DecoderLayer block(config_, 0, table, dtype_);
+  const TypedParams params(dtype_, random_unit(block.unit(), 1));
   const std::vector<float> x = random_floats(rows_ * config_.hidden_size, 2, 1.0f);
   const std::vector<float> dy = random_floats(rows_ * config_.hidden_size, 3, 1.0f);
   const BlockRun ours = run(block, params, x, dy);
 
-  const std::vector<at::Tensor> weights = reference::leaves(block.unit(), params);
+  const std::vector<at::Tensor> weights = reference::leaves(block.unit(), params.floats());
   const at::Tensor x_leaf = reference::to_tensor(x, hidden_shape()).requires_grad_();
   const at::Tensor y = reference::decoder_layer(config_, weights, x_leaf, positions());
   std::vector<at::Tensor> inputs = weights;
@@ -137,19 +145,19 @@ TEST_P(GradientsTest, DecoderLayerMatchesAutograd) {
 }
 
 TEST_P(GradientsTest, HeadMatchesAutograd) {
-  const Head block(config_);
-  const std::vector<float> params = random_unit(block.unit(), 1);
+  const Head block(config_, dtype_);
+  const TypedParams params(dtype_, random_unit(block.unit(), 1));
   const std::vector<float> x = random_floats(rows_ * config_.hidden_size, 2, 1.0f);
   const BlockRun ours = run(block, params, x, {});
 
-  const std::vector<at::Tensor> weights = reference::leaves(block.unit(), params);
+  const std::vector<at::Tensor> weights = reference::leaves(block.unit(), params.floats());
   const at::Tensor x_leaf = reference::to_tensor(x, hidden_shape()).requires_grad_();
   const at::Tensor loss_sum =
       reference::head_loss(config_, weights, x_leaf, to_long(labels_, {rows_}));
   std::vector<at::Tensor> inputs = weights;
   inputs.push_back(x_leaf);
   const auto expected = torch::autograd::grad({loss_sum / 64}, inputs);
-  EXPECT_NEAR(ours.loss_sum, loss_sum.item<double>(), 1e-6 * loss_sum.item<double>());
+  EXPECT_NEAR(ours.loss_sum, loss_sum.item<double>(), loss_bound_ * loss_sum.item<double>());
   expect_close("dx", ours.dx, expected.back());
   expect_gradients_close(block.unit(), ours.gradients, expected);
 }
@@ -158,14 +166,16 @@ TEST_P(GradientsTest, HeadMatchesAutograd) {
 class WholeModelTest : public GradientsTest {};
 
 TEST_P(WholeModelTest, MatchesAutograd) {
-  Decoder decoder(config_, shape_);
+  if (dtype_ != DType::kFp32) bound_ *= 3;
+  Decoder decoder(config_, shape_, common::ActivationCheckpointing::kNone, dtype_);
   const UnitBuffers params = random_params(config_, 21);
-  const PassResult ours = run_pass(decoder, params, io());
+  const PassResult ours = run_pass(decoder, params, io(), dtype_);
 
   std::vector<std::vector<at::Tensor>> weights;
   std::vector<at::Tensor> inputs;
   for (int64_t i = 0; i < decoder.num_blocks(); ++i) {
-    weights.push_back(reference::leaves(decoder.unit(i), params[static_cast<size_t>(i)]));
+    weights.push_back(reference::leaves(
+        decoder.unit(i), TypedParams(dtype_, params[static_cast<size_t>(i)]).floats()));
     inputs.insert(inputs.end(), weights.back().begin(), weights.back().end());
   }
   at::Tensor x = reference::embedding(weights[0], to_long(tokens_, {shape_.batch, shape_.seq}));
@@ -177,7 +187,7 @@ TEST_P(WholeModelTest, MatchesAutograd) {
   const at::Tensor loss_sum = reference::head_loss(config_, head, x, to_long(labels_, {rows_}));
   const auto expected = torch::autograd::grad({loss_sum / 64}, inputs);
 
-  EXPECT_NEAR(ours.loss_sum, loss_sum.item<double>(), 1e-6 * loss_sum.item<double>());
+  EXPECT_NEAR(ours.loss_sum, loss_sum.item<double>(), loss_bound_ * loss_sum.item<double>());
   size_t first = 0;
   for (int64_t i = 0; i < decoder.num_blocks(); ++i) {
     const Unit& unit = decoder.unit(i);
@@ -189,12 +199,22 @@ TEST_P(WholeModelTest, MatchesAutograd) {
 
 INSTANTIATE_TEST_SUITE_P(Models, GradientsTest,
                          testing::Values(odd_model(), packed_model(), wide_head_model(),
-                                         single_token_model(), large_vocabulary_model()),
+                                         single_token_model(), large_vocabulary_model(),
+                                         computed_in(DType::kBf16, odd_model()),
+                                         computed_in(DType::kBf16, packed_model()),
+                                         computed_in(DType::kBf16, wide_head_model()),
+                                         computed_in(DType::kBf16, large_vocabulary_model()),
+                                         computed_in(DType::kFp16, odd_model()),
+                                         computed_in(DType::kFp16, wide_head_model())),
                          [](const auto& model) { return model.param.name; });
 INSTANTIATE_TEST_SUITE_P(Models, WholeModelTest,
                          testing::Values(odd_model(), tied_model(), packed_model(),
                                          wide_head_model(), single_token_model(),
-                                         large_vocabulary_model()),
+                                         large_vocabulary_model(),
+                                         computed_in(DType::kBf16, odd_model()),
+                                         computed_in(DType::kBf16, tied_model()),
+                                         computed_in(DType::kBf16, packed_model()),
+                                         computed_in(DType::kFp16, wide_head_model())),
                          [](const auto& model) { return model.param.name; });
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/common/train_config.h"
+#include "runtime/kernels/elementwise.h"
 #include "runtime/model/decoder.h"
 
 namespace lockstep::runtime {
@@ -19,7 +20,8 @@ struct TestModel {
   std::string name;
   common::ModelConfig config;
   BatchShape shape;
-  int64_t document_rows = 0;  // sequences are cut into documents of that many; 0 = whole
+  DType dtype = DType::kFp32;  // of the computation
+  int64_t document_rows = 0;   // sequences are cut into documents of that many; 0 = whole
 };
 
 // What GoogleTest shows of a parameter.
@@ -64,6 +66,34 @@ inline TestModel packed_model() {
   model.document_rows = 11;
   return model;
 }
+
+inline TestModel computed_in(DType dtype, TestModel model) {
+  model.name += "_" + std::string(to_string(dtype));
+  model.dtype = dtype;
+  return model;
+}
+
+// Parameters as a block takes them: `floats` rounded to `dtype`, and what that leaves of them.
+class TypedParams {
+ public:
+  TypedParams(DType dtype, const std::vector<float>& floats)
+      : dtype_(dtype), floats_(floats), halves_(floats.size()) {
+    if (dtype == DType::kFp32) return;
+    const auto count = static_cast<int64_t>(floats.size());
+    narrow(count, floats.data(), {dtype, halves_.data()});
+    widen(count, {dtype, halves_.data()}, floats_.data());
+  }
+  ConstValues values() const {
+    if (dtype_ == DType::kFp32) return floats_.data();
+    return {dtype_, halves_.data()};
+  }
+  const std::vector<float>& floats() const { return floats_; }
+
+ private:
+  DType dtype_;
+  std::vector<float> floats_;
+  std::vector<uint16_t> halves_;
+};
 
 // Place of each row in its document, [batch * seq].
 inline std::vector<int32_t> positions_of(const TestModel& model) {
@@ -157,13 +187,16 @@ struct PassResult {
 };
 
 // Forward and backward of one micro-batch; gradients are those of loss_sum * loss_scale.
-inline PassResult run_pass(Decoder& decoder, const UnitBuffers& params, MicroBatchIo io) {
+inline PassResult run_pass(Decoder& decoder, const UnitBuffers& params, MicroBatchIo io,
+                           DType dtype = DType::kFp32) {
   PassResult result;
+  std::vector<TypedParams> typed;
+  for (const std::vector<float>& unit : params) typed.emplace_back(dtype, unit);
   const int64_t last = decoder.num_blocks() - 1;
   const bool is_tied = decoder.tied_block() == 0;
   for (int64_t block = 0; block <= last; ++block) {
-    if (is_tied && block == last) decoder.lend_tied(params.front().data(), nullptr);
-    decoder.forward_block(block, params[static_cast<size_t>(block)].data(), io);
+    if (is_tied && block == last) decoder.lend_tied(typed.front().values(), nullptr);
+    decoder.forward_block(block, typed[static_cast<size_t>(block)].values(), io);
     // Not a number: an element that backward does not write cannot pass as a gradient.
     result.gradients.emplace_back(static_cast<size_t>(decoder.unit(block).num_elems),
                                   std::nanf(""));
@@ -171,9 +204,9 @@ inline PassResult run_pass(Decoder& decoder, const UnitBuffers& params, MicroBat
   for (int64_t block = last; block >= 0; --block) {
     const auto i = static_cast<size_t>(block);
     if (is_tied && block == last) {
-      decoder.lend_tied(params.front().data(), result.gradients.front().data());
+      decoder.lend_tied(typed.front().values(), result.gradients.front().data());
     }
-    decoder.backward_block(block, params[i].data(), io, result.gradients[i].data());
+    decoder.backward_block(block, typed[i].values(), io, result.gradients[i].data());
   }
   result.loss_sum = io.loss_sum;
   return result;

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/common/train_config.h"
+#include "runtime/kernels/elementwise.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/optim/schedule.h"
 #include "runtime/parallel/global_norm.h"
@@ -23,6 +24,7 @@ struct SyntheticRun {
   int64_t num_micro_batches = 12;
   int64_t steps = 4;
   common::OptimizerConfig optimizer{};
+  DType dtype = DType::kFp32;
 };
 
 // What every rank count must agree on.
@@ -52,10 +54,13 @@ inline void compute_micro_batch(Parallelism& parallelism, const SyntheticRun& ru
     parallelism.reshard(unit);
   }
   for (int64_t unit = num_units - 1; unit >= 0; --unit) {
-    const float* const weights = parallelism.unshard(unit, unit - 1);
+    std::vector<float> weights(static_cast<size_t>(run.unit_elems[static_cast<size_t>(unit)]));
+    widen(static_cast<int64_t>(weights.size()), parallelism.unshard(unit, unit - 1),
+          weights.data());
     float* const gradient = parallelism.gradient_buffer(unit);
     for (int64_t i = 0; i < run.unit_elems[static_cast<size_t>(unit)]; ++i) {
-      gradient[i] = sample_float(step, micro_batch, unit, i) + 0.1F * weights[i];
+      gradient[i] =
+          sample_float(step, micro_batch, unit, i) + 0.1F * weights[static_cast<size_t>(i)];
     }
     parallelism.reshard(unit);
     parallelism.gradient_ready(unit);
@@ -68,7 +73,8 @@ inline void run_rank(const SyntheticRun& run, const common::ParallelismConfig& c
   const auto parallelism = make_parallelism({.config = config,
                                              .unit_elems = run.unit_elems,
                                              .num_micro_batches = run.num_micro_batches,
-                                             .num_moments = num_moments(run.optimizer)},
+                                             .num_moments = num_moments(run.optimizer),
+                                             .dtype = run.dtype},
                                             collective);
   for (const ParamShard& shard : parallelism->shards()) {
     for (size_t i = 0; i < shard.weights.size(); ++i) {
@@ -93,7 +99,7 @@ inline void run_rank(const SyntheticRun& run, const common::ParallelismConfig& c
     norms.push_back(total.norm);
     optimizer->step({.step = step,
                      .lr = lr_at({.decay_steps = run.steps}, run.optimizer.lr, step, run.steps),
-                     .gradient_scale = total.clip_scale},
+                     .gradient_scale = total.gradient_scale},
                     parallelism->shards());
     parallelism->weights_updated();
   }

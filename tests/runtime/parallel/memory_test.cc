@@ -46,7 +46,8 @@ struct Case {
   ParallelismConfig config;
   int world_size;
   int64_t micro_batches_per_rank;
-  double bytes_per_parameter;  // weights + gradient + two moments, fp32
+  double bytes_per_parameter;  // weights + gradient + two moments, and the copy in 16 bits
+  common::DType dtype = common::DType::kFp32;
 };
 
 class MemoryTest : public testing::TestWithParam<Case> {};
@@ -58,7 +59,8 @@ TEST_P(MemoryTest, PeakOfAStepIsWithinFivePercentOfTheFormula) {
   const Case& c = GetParam();
   const SyntheticRun run = {.unit_elems = std::vector<int64_t>(kUnits, kUnitElems),
                             .num_micro_batches = c.world_size * c.micro_batches_per_rank,
-                            .steps = 2};
+                            .steps = 2,
+                            .dtype = c.dtype};
   const auto ranks = make_local_world(c.world_size);
   SyntheticResult result = empty_result(run);
   std::mutex mutex;
@@ -88,6 +90,15 @@ INSTANTIATE_TEST_SUITE_P(Strategies, MemoryTest,
                                          Case{with(Strategy::kZero3), 2, 1, 16.0 / 2},
                                          Case{with(Strategy::kZero3), 4, 2, 16.0 / 4},
                                          Case{with(Strategy::kZero3, 2), 4, 2, 16.0 / 2}));
+
+// Gradients and what the optimizer needs are fp32; see Note [Compute copies].
+constexpr auto kBf16 = common::DType::kBf16;
+INSTANTIATE_TEST_SUITE_P(ComputeCopies, MemoryTest,
+                         testing::Values(Case{with(Strategy::kDdp), 4, 2, 18, kBf16},
+                                         Case{with(Strategy::kZero1), 4, 2, 6 + 12.0 / 4, kBf16},
+                                         Case{with(Strategy::kZero2), 4, 2, 2 + 16.0 / 4, kBf16},
+                                         Case{with(Strategy::kZero3), 4, 2, 18.0 / 4, kBf16},
+                                         Case{with(Strategy::kZero3, 2), 4, 2, 18.0 / 2, kBf16}));
 
 // The tree keeps a partial sum per level; a running sum keeps none.
 INSTANTIATE_TEST_SUITE_P(

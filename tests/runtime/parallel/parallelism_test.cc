@@ -37,18 +37,21 @@ struct Case {
   int world_size;
   ParallelismConfig config;
   int64_t num_micro_batches;
+  DType dtype = DType::kFp32;
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
   *out << to_string(c.config.strategy) << " on " << c.world_size << " ranks in groups of "
        << c.config.shard_ranks << ", " << c.num_micro_batches << " micro-batches, buckets of "
-       << c.config.bucket_bytes << " bytes, " << c.config.prefetch_units << " ahead";
+       << c.config.bucket_bytes << " bytes, " << c.config.prefetch_units << " ahead, "
+       << to_string(c.dtype);
 }
 
 class EquivalenceTest : public testing::TestWithParam<Case> {};
 
 TEST_P(EquivalenceTest, GivesTheBitsOfOneRank) {
-  const SyntheticRun run = {.num_micro_batches = GetParam().num_micro_batches};
+  const SyntheticRun run = {.num_micro_batches = GetParam().num_micro_batches,
+                            .dtype = GetParam().dtype};
   const SyntheticResult expected = run_world(run, {.strategy = Strategy::kDdp}, 1);
   EXPECT_TRUE(std::isfinite(expected.norms.back()));
   EXPECT_EQ(run_world(run, GetParam().config, GetParam().world_size, 4096), expected);
@@ -65,6 +68,8 @@ std::vector<Case> all_cases() {
     cases.push_back({8, config, 24});
     cases.push_back({6, config, 6});
     cases.push_back({4, config, 4});
+    for (const int ranks : {2, 3, 4}) cases.push_back({ranks, config, 12, DType::kBf16});
+    cases.push_back({2, config, 12, DType::kFp16});
     for (const int64_t bucket_bytes : {kEachAlone, kSomeJoinedOneSplit}) {
       for (const int ranks : {2, 3}) {
         cases.push_back({ranks, {.strategy = strategy, .bucket_bytes = bucket_bytes}, 12});
@@ -94,6 +99,8 @@ std::vector<Case> hybrid_cases() {
            {.strategy = Strategy::kZero3, .shard_ranks = group, .bucket_bytes = bucket_bytes},
            micro_batches});
     }
+    cases.push_back(
+        {ranks, {.strategy = Strategy::kZero3, .shard_ranks = group}, micro_batches, DType::kBf16});
   }
   return cases;
 }
@@ -212,7 +219,7 @@ TEST(ParallelismTest, OwnedPartsAreViewsOfTheShards) {
     const ParamShard& owned = parallelism->owned()[0];
     EXPECT_EQ(owned.weights.data(), parallelism->shards()[0].weights.data());
     EXPECT_EQ(owned.weights.size(), 3000U);
-    EXPECT_EQ(parallelism->unshard(0, -1)[2999], 0.0F);
+    EXPECT_EQ(static_cast<const float*>(parallelism->unshard(0, -1).data)[2999], 0.0F);
   }
 }
 
@@ -250,6 +257,42 @@ TEST(ParallelismTest, FindsAMissingGradient) {
 
 class FreshWeightsTest : public testing::TestWithParam<Strategy> {};
 
+// An update far smaller than what bf16 can tell of a weight stays in the master, and shows in the
+// copy once enough of them have come together.
+TEST_P(FreshWeightsTest, MastersKeepUpdatesThatCopiesCannotShow) {
+  const auto ranks = make_local_world(2);
+  run_ranks(2, [&](int rank) {
+    const auto parallelism = make_parallelism({.config = {.strategy = GetParam()},
+                                               .unit_elems = {3000},
+                                               .num_micro_batches = 2,
+                                               .dtype = DType::kBf16},
+                                              *ranks[static_cast<size_t>(rank)]);
+    const auto copy = [&] {
+      parallelism->weights_updated();
+      float value = 0;
+      const ConstValues weights = parallelism->unshard(0, -1);
+      EXPECT_EQ(weights.dtype, DType::kBf16);
+      widen(1, weights.from(2999), &value);
+      parallelism->reshard(0);
+      return value;
+    };
+    for (const ParamShard& shard : parallelism->shards()) {
+      std::fill(shard.weights.begin(), shard.weights.end(), 1.0F);
+    }
+    EXPECT_EQ(copy(), 1.0F);
+    constexpr float kUpdate = 0x1p-12F;  // half of the distance to the next bf16 is 2^-8
+    for (int update = 1; update <= 17; ++update) {
+      for (const ParamShard& shard : parallelism->shards()) {
+        for (float& weight : shard.weights) weight += kUpdate;
+        if (!shard.weights.empty()) {
+          EXPECT_EQ(shard.weights.back(), 1.0F + static_cast<float>(update) * kUpdate);
+        }
+      }
+      EXPECT_EQ(copy(), update <= 16 ? 1.0F : 1.0F + 0x1p-7F) << update;
+    }
+  });
+}
+
 // Weights that the optimizer has changed are gathered anew, and more than two units can be held.
 TEST_P(FreshWeightsTest, EveryRankSeesAllSlicesAfterAnUpdate) {
   const auto ranks = make_local_world(2);
@@ -265,7 +308,8 @@ TEST_P(FreshWeightsTest, EveryRankSeesAllSlicesAfterAnUpdate) {
       }
       parallelism->weights_updated();
       for (int64_t unit = 0; unit < 3; ++unit) {
-        const float* const weights = parallelism->unshard(unit, unit < 2 ? unit + 1 : -1);
+        const auto* const weights =
+            static_cast<const float*>(parallelism->unshard(unit, unit < 2 ? unit + 1 : -1).data);
         for (const int64_t i : {0, 1024, 2999}) {
           EXPECT_EQ(weights[i], value + static_cast<float>(unit));
         }

@@ -72,7 +72,7 @@ struct Rank {
 
   void begin(int64_t step) {
     state.set_step(step);
-    saver.begin(step, step * 8, state.slices());
+    saver.begin({.step = step, .samples_consumed = step * 8}, state.slices());
     state.set_step(step + 1);  // training goes on
   }
   // What a step does for a save.

@@ -1,9 +1,11 @@
 #include "runtime/train/telemetry.h"
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -72,6 +74,29 @@ TEST_F(TelemetryTest, AnEvaluationHasALineOfItsOwnAndIsShown) {
   EXPECT_EQ(board.progress().validation_loss, with_all_digits(7.0 / 3.0));
   const std::string text = board.routes().at("/metrics")().body;
   EXPECT_NE(text.find("lockstep_validation_loss{rank=\"0\"} 2.33333"), std::string::npos) << text;
+}
+
+TEST_F(TelemetryTest, ASkippedStepHasNoNumbersAndKeepsTheLastLoss) {
+  StatusBoard board("tiny", 0, 0);
+  train(1, 1, board);
+  StepStats skipped = stats(2);
+  skipped.loss = skipped.gradient_norm = std::nan("");
+  skipped.skipped = true;
+  skipped.skipped_steps = 1;
+  skipped.loss_scale = 65536;
+  board.step_done(skipped);
+  EXPECT_EQ(board.progress().step, 2);
+  EXPECT_EQ(board.progress().loss, with_all_digits(stats(1).loss));
+
+  const std::string text = encode_metrics_line({.last = skipped, .step_seconds = 1});
+  const nlohmann::json line = nlohmann::json::parse(text);
+  EXPECT_TRUE(line.at("loss").is_null());
+  EXPECT_TRUE(line.at("grad_norm").is_null());
+  EXPECT_EQ(line.at("loss_scale"), 65536);
+  EXPECT_EQ(line.at("skipped"), true);
+  const std::string usual = encode_metrics_line({.last = stats(1), .step_seconds = 1});
+  EXPECT_EQ(usual.find("loss_scale"), std::string::npos);
+  EXPECT_EQ(usual.find("skipped"), std::string::npos);
 }
 
 TEST_F(TelemetryTest, AFullDiskIsReportedWithPathReasonAndHint) {

@@ -1,0 +1,266 @@
+// Model check of plan(): one job of three pods with stale caches, lost answers, late writes, user
+// edits, failing ranks and nodes, and a crash between any two writes. From every state of a job's
+// life all interleavings are followed to a stated depth; LOCKSTEP_MODEL_DEPTH raises it.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+#include <random>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/operator/plan/model_cluster.h"
+#include "tests/operator/plan/model_moves.h"
+#include "tests/operator/plan/model_planner.h"
+
+namespace lockstep::plan {
+namespace {
+
+constexpr int64_t kMaxRestarts = 1;
+constexpr int kMaxQuietMoves = 600;
+
+// The instrumented programs are ten times slower, and find other faults than these.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kDepth = 3;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+constexpr int kDepth = 3;
+#else
+constexpr int kDepth = 4;
+#endif
+#else
+constexpr int kDepth = 4;
+#endif
+
+struct Digest {
+  uint64_t low = 0, high = 0;
+  bool operator==(const Digest&) const = default;
+};
+struct DigestHash {
+  std::size_t operator()(const Digest& digest) const { return digest.low; }
+};
+
+// Two independent 64-bit hashes: among millions of states none is taken for another.
+Digest digest_of(const State& state, bool with_allowance) {
+  const std::string text = fingerprint(state, with_allowance);
+  uint64_t low = 1469598103934665603U, high = 0x9E3779B97F4A7C15U;
+  for (const char c : text) {
+    low = (low ^ static_cast<unsigned char>(c)) * 1099511628211U;
+    high = (high + static_cast<unsigned char>(c)) * 0xBF58476D1CE4E5B9U;
+    high ^= high >> 29;
+  }
+  return {low, high};
+}
+
+api::TrainingJob checked_job() {
+  api::TrainingJob job = command_job(3);
+  job.spec.failure_policy.max_restarts = kMaxRestarts;
+  return job;
+}
+
+class ModelCheckTest : public testing::Test {
+ protected:
+  // One state on the way, and how it was reached.
+  struct Place {
+    State state;
+    std::size_t arrival = 0;  // in arrivals_
+  };
+  struct Arrival {
+    std::size_t from = 0;
+    Move move;
+  };
+
+  std::string trace(std::size_t arrival) const {
+    std::vector<std::string> lines;
+    while (arrival != 0) {
+      lines.push_back(describe(arrivals_[arrival].move));
+      arrival = arrivals_[arrival].from;
+    }
+    std::string text;
+    for (auto line = lines.rbegin(); line != lines.rend(); ++line) text += "  " + *line + "\n";
+    return text;
+  }
+
+  // The states of a life, first to last. Once the ranks run, each of `deeds` happens as soon as
+  // nothing else does or the gang is complete.
+  std::vector<State> life(const std::vector<Move::Kind>& deeds) {
+    State state = moves_.first_state({});
+    std::vector<State> states = {state};
+    auto deed = deeds.begin();
+    while (states.size() < kMaxQuietMoves) {
+      const std::optional<Move> quiet = moves_.undisturbed_move(state);
+      const bool runs = quiet && quiet->kind == Move::kSucceed;
+      if (deed != deeds.end() && (runs || !quiet)) {
+        state.left = {.edits = 1, .breaks = 1, .crashes = 0};
+        EXPECT_EQ(moves_.apply(state, {.kind = *deed++, .pod = {0, 1}}), "");
+        state.left = {};
+      } else if (quiet) {
+        EXPECT_EQ(moves_.apply(state, *quiet), "");
+      } else {
+        break;
+      }
+      states.push_back(state);
+    }
+    EXPECT_EQ(moves_.fault_at_rest(state), "");
+    return states;
+  }
+
+  // Empty, or why the cluster does not come to a good rest if nobody disturbs it from now on.
+  std::string fault_undisturbed(State state) {
+    std::vector<Digest> way;
+    while (true) {
+      const Digest digest = digest_of(state, false);
+      if (converging_.contains(digest)) break;
+      way.push_back(digest);
+      if (way.size() > kMaxQuietMoves) return "never comes to rest" + quiet_trace(state);
+      const auto move = moves_.undisturbed_move(state);
+      if (!move) {
+        const std::string fault = fault_of_rest(state);
+        if (!fault.empty()) return fault;
+        break;
+      }
+      const std::string fault = moves_.apply(state, *move);
+      if (!fault.empty()) return fault + " (undisturbed)";
+    }
+    converging_.insert(way.begin(), way.end());
+    return "";
+  }
+
+  std::string quiet_trace(State state) {
+    std::string text = "; it goes on:\n";
+    for (int i = 0; i < 30; ++i) {
+      const auto move = moves_.undisturbed_move(state);
+      if (!move) break;
+      moves_.apply(state, *move);
+      text += "  " + describe(*move) + "\n";
+    }
+    return text;
+  }
+
+  // At rest, one more look changes nothing.
+  std::string fault_of_rest(State state) {
+    const int64_t version = state.counters.version;
+    std::string fault = moves_.fault_at_rest(state);
+    state.memory.is_queued = true;
+    for (int i = 0; i < 10 && fault.empty(); ++i) {
+      const auto move = moves_.undisturbed_move(state);
+      if (!move) break;
+      fault = moves_.apply(state, *move);
+    }
+    if (fault.empty() && state.counters.version != version) return "writes at rest";
+    return fault;
+  }
+
+  // All that can follow on `place`: checks each new state and, unless it is the last, queues it.
+  void expand(const Place& place, bool is_last, std::vector<Place>& next) {
+    for (const Move& move : moves_.moves(place.state)) {
+      State state = place.state;
+      const std::string fault = moves_.apply(state, move);
+      ++num_moves_;
+      ASSERT_EQ(fault, "") << trace(place.arrival) << "  " << describe(move);
+      if (!visited_.insert(digest_of(state, true)).second) continue;
+      arrivals_.push_back({place.arrival, move});
+      const std::string diverging = fault_undisturbed(state);
+      ASSERT_EQ(diverging, "") << trace(arrivals_.size() - 1);
+      if (!is_last) next.push_back({std::move(state), arrivals_.size() - 1});
+    }
+  }
+
+  // Breadth first from every state of `life`, `depth` moves far.
+  void explore(const std::vector<State>& life, const Allowance& allowance, int depth) {
+    std::vector<Place> places;
+    places.reserve(life.size());
+    for (State state : life) {
+      state.left = allowance;
+      if (visited_.insert(digest_of(state, true)).second) places.push_back({std::move(state), 0});
+    }
+    for (int level = 0; level < depth && !places.empty(); ++level) {
+      std::vector<Place> next;
+      for (const Place& place : places) {
+        expand(place, level + 1 == depth, next);
+        if (HasFatalFailure()) return;
+      }
+      places = std::move(next);
+    }
+  }
+
+  // One path of `length` moves taken at random, and then no more disturbance.
+  void walk(uint64_t seed, int length) {
+    std::mt19937_64 random(seed);
+    State state = moves_.first_state({.edits = 4, .breaks = 6, .crashes = 4});
+    std::string way;
+    for (int i = 0; i < length; ++i) {
+      const std::vector<Move> all = moves_.moves(state);
+      if (all.empty()) break;
+      const Move& move = all[random() % all.size()];
+      way += "  " + describe(move) + "\n";
+      ASSERT_EQ(moves_.apply(state, move), "") << "seed " << seed << ":\n" << way;
+      ++num_moves_;
+      if (random() % 8 != 0) continue;
+      ASSERT_EQ(fault_undisturbed(state), "") << "seed " << seed << ":\n" << way;
+    }
+    ASSERT_EQ(fault_undisturbed(state), "") << "seed " << seed << ":\n" << way;
+  }
+
+  void report(const std::string& what) const {
+    std::cout << what << ": " << visited_.size() << " states, " << num_moves_ << " moves, "
+              << planner_.num_plans() << " plans, " << planner_.num_statuses() << " statuses, "
+              << converging_.size() << " states seen on the way to rest\n";
+  }
+
+  ModelPlanner planner_{checked_job()};
+  ModelMoves moves_{planner_, kMaxRestarts};
+  std::unordered_set<Digest, DigestHash> visited_, converging_;
+  std::vector<Arrival> arrivals_{1};
+  int64_t num_moves_ = 0;
+};
+
+int added_depth() {
+  const char* wish = std::getenv("LOCKSTEP_MODEL_DEPTH");
+  return wish == nullptr ? 0 : std::stoi(wish);
+}
+
+TEST_F(ModelCheckTest, EveryInterleavingOfAPlainLifeKeepsTheInvariantsAndConverges) {
+  const int depth = kDepth + added_depth();
+  const std::vector<State> states = life({});
+  explore(states, {.edits = 2, .breaks = 2, .crashes = 1}, depth);
+  report(std::to_string(depth) + " moves from each of " + std::to_string(states.size()) +
+         " states of a plain life");
+  EXPECT_GT(visited_.size(), 50000U);
+}
+
+TEST_F(ModelCheckTest, EveryInterleavingAroundAnEditOrAFailureKeepsTheInvariantsAndConverges) {
+  const int depth = kDepth - 2 + added_depth();
+  const std::vector<std::vector<Move::Kind>> lives = {
+      {Move::kSuspendOrResume, Move::kSuspendOrResume},
+      {Move::kScale},
+      {Move::kRecreateJob},
+      {Move::kFail},
+      {Move::kEvict},
+      {Move::kLoseNode},
+  };
+  std::size_t num_states = 0;
+  for (const std::vector<Move::Kind>& deeds : lives) {
+    const std::vector<State> states = life(deeds);
+    num_states += states.size();
+    explore(states, {.edits = 2, .breaks = 2, .crashes = 1}, depth);
+    if (HasFatalFailure()) return;
+  }
+  report(std::to_string(depth) + " moves from each of " + std::to_string(num_states) +
+         " states of " + std::to_string(lives.size()) + " disturbed lives");
+  EXPECT_GT(visited_.size(), 5000U);
+}
+
+TEST_F(ModelCheckTest, LongRandomWalksKeepTheInvariantsAndConverge) {
+  const uint64_t num_walks = added_depth() > 0 ? 200000 : 20000;
+  constexpr int kLength = 150;
+  for (uint64_t seed = 0; seed < num_walks && !HasFatalFailure(); ++seed) walk(seed, kLength);
+  report(std::to_string(num_walks) + " walks of " + std::to_string(kLength) + " moves");
+}
+
+}  // namespace
+}  // namespace lockstep::plan

@@ -38,6 +38,19 @@ bool is_refused(const Result<void>& applied) {
          applied.error().code == common::ErrorCode::kInvalidArgument;
 }
 
+// What the server refuses is told where people look: the message, the condition and one event. The
+// server's own words name the field or the quota.
+void tell_refusal(const api::TrainingJob& job, const std::string& message, plan::Plan& next,
+                  api::Time now) {
+  constexpr const char* kRefused = "CreationRefused";
+  next.status.message = message;
+  if (plan::is_true(next.status, plan::kScheduled)) return;
+  plan::set_condition(next.status,
+                      {.type = plan::kScheduled, .reason = kRefused, .message = message}, now);
+  if (plan::has_reason(job.status, plan::kScheduled, kRefused)) return;
+  next.events.push_back({.warning = true, .reason = kRefused, .message = message});
+}
+
 // What follows from a refused call. A server that says when to come again is taken at its word;
 // any other failure goes to the queue's own back-off.
 Result<Outcome> outcome_of(const common::Error& error,
@@ -69,7 +82,9 @@ Result<Outcome> Reconciler::reconcile(const kube::ObjectKey& key) {
     view_.remember_taken(key, std::move(applied.taken_names));
     return Outcome::requeue(kTakenRetry);
   }
-  if (is_refused(applied.result)) next.status.message = applied.result.error().message;
+  if (is_refused(applied.result)) {
+    tell_refusal(*job, applied.result.error().message, next, options_.now());
+  }
   if (const std::optional<kube::ApiError> refused = write_if_changed(*job, next.status)) {
     return outcome_of(refused->error, refused->retry_after);
   }

@@ -246,7 +246,16 @@ TEST(ReconcilerTest, SaysInTheStatusOnceThatAQuotaRefusesItsPods) {
     return refusal(ErrorCode::kPermissionDenied, 403, "pods is forbidden: exceeded quota: gpus");
   });
   for (int i = 0; i < 5; ++i) EXPECT_FALSE(cluster.reconcile().has_value()) << "tried again later";
-  EXPECT_EQ(cluster.job()["status"]["message"], "pods is forbidden: exceeded quota: gpus");
+  const json status = cluster.job()["status"];
+  EXPECT_EQ(status["message"], "pods is forbidden: exceeded quota: gpus");
+  const auto scheduled =
+      std::find_if(status["conditions"].begin(), status["conditions"].end(),
+                   [](const json& condition) { return condition["type"] == "Scheduled"; });
+  ASSERT_NE(scheduled, status["conditions"].end());
+  EXPECT_EQ((*scheduled)["status"], "False");
+  EXPECT_EQ((*scheduled)["reason"], "CreationRefused");
+  EXPECT_EQ((*scheduled)["message"], "pods is forbidden: exceeded quota: gpus");
+  EXPECT_EQ(count(server.writes(), "create events/CreationRefused"), 1);
   EXPECT_EQ(count(server.writes(), "status trainingjobs/demo"), 2)
       << "the attempt, and the refusal";
   server.set_on_write(nullptr);

@@ -4,6 +4,15 @@
 namespace lockstep::common {
 
 Field checkpoint_section() {
+  Field resume{.name = "resume",
+               .doc =
+                   "Where to start. auto: the newest checkpoint of the output. never: the "
+                   "beginning. The folder of a checkpoint, e.g. /runs/a/checkpoints/step-400: "
+                   "there, unless the output holds newer ones of this run.",
+               .default_value = "auto",
+               .pattern = "^(auto|never|.*/.*)$",
+               .pattern_hint = "auto, never, or the folder of a checkpoint",
+               .max_length = 4096};
   return object(
       "checkpoint", "Saving and resuming.",
       {
@@ -15,7 +24,7 @@ Field checkpoint_section() {
           boolean("async", true,
                   "true: write checkpoints behind training, from a copy in memory; false: training "
                   "waits."),
-          choice("resume", {"auto", "never"}, {}, "auto: go on from the newest checkpoint."),
+          resume,
           defaulted(
               integer("gracePeriodSeconds", 1, kMaxSeconds, "Time to save when asked to stop."),
               120),

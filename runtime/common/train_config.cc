@@ -189,6 +189,7 @@ TrainConfig decode_train(const json& train) {
   const auto steps = full.value("steps", int64_t{0});
   const json& batch = full.at("batch");
   const json& checkpoint = full.at("checkpoint");
+  const auto resume = checkpoint.at("resume").get<std::string>();
   return {
       .model = decode_model(full.at("model").at("config")),
       .data = decode_data(full.at("data")),
@@ -207,7 +208,8 @@ TrainConfig decode_train(const json& train) {
       .schedule = decode_schedule(full.at("schedule"), steps),
       .checkpoint = {.every_steps = checkpoint.at("everySteps").get<int64_t>(),
                      .keep = checkpoint.at("keep").get<int64_t>(),
-                     .resume = checkpoint.at("resume") == "auto",
+                     .resume = resume != "never",
+                     .resume_from = resume == "auto" || resume == "never" ? "" : resume,
                      .async = checkpoint.at("async").get<bool>(),
                      .grace_period_seconds = checkpoint.at("gracePeriodSeconds").get<int64_t>()},
       .evaluation = {.every_steps = evaluation.at("everySteps").get<int64_t>(),

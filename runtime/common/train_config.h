@@ -119,8 +119,9 @@ struct ScheduleConfig {
 struct CheckpointConfig {
   int64_t every_steps = 500;  // 0 = only at SIGTERM and at the end
   int64_t keep = 2;
-  bool resume = true;  // resume: auto | never
-  bool async = true;   // written behind training
+  bool resume = true;       // go on from the output's own checkpoints: resume is not never
+  std::string resume_from;  // else from this folder of a checkpoint; empty: from initial weights
+  bool async = true;        // written behind training
   int64_t grace_period_seconds = 120;
 };
 

@@ -45,9 +45,28 @@ std::string first_difference(const std::string& then_json, const std::string& no
   return "";
 }
 
-Error conflict(const RankState& s, const Manifest& manifest, const std::string& what) {
+// The settings of spec.train that are others than then, as "path then -> now", sorted by path.
+std::string changed_settings(const std::string& then_json, const std::string& now_json) {
+  const nlohmann::json then = nlohmann::json::parse(then_json).flatten();
+  const nlohmann::json now = nlohmann::json::parse(now_json).flatten();
+  nlohmann::json all = then;
+  all.update(now);
+  std::string changes;
+  for (const auto& [pointer, value] : all.items()) {
+    const std::string before = then.contains(pointer) ? then.at(pointer).dump() : "none";
+    const std::string after = now.contains(pointer) ? now.at(pointer).dump() : "none";
+    if (before == after) continue;
+    std::string path = "train" + pointer;
+    std::replace(path.begin(), path.end(), '/', '.');
+    changes.append(changes.empty() ? "" : ", ").append(path).append(" ").append(before);
+    changes.append(" -> ").append(after);
+  }
+  return changes;
+}
+
+Error conflict(const Manifest& manifest, const std::string& folder, const std::string& what) {
   return {ErrorCode::kConflict,
-          "the checkpoint of step " + std::to_string(manifest.step) + " in " + s.env.output +
+          "the checkpoint of step " + std::to_string(manifest.step) + " in " + folder +
               " belongs to another run: " + what,
           kDifferentRun};
 }
@@ -140,6 +159,7 @@ std::optional<Error> load_on_all_ranks(RankState& s, const std::string& folder) 
 struct Candidates {
   std::vector<SkippedCheckpoint> damaged;
   int64_t before_step = std::numeric_limits<int64_t>::max();
+  std::string train_json;  // of the choice
 };
 
 // Nothing is left to try after `last`, and every checkpoint was damaged.
@@ -165,7 +185,8 @@ Result<int64_t> choose(const RankState& s, Candidates& candidates) {
   candidates.damaged.insert(candidates.damaged.end(), opened->skipped.begin(),
                             opened->skipped.end());
   const Manifest& manifest = opened->reader.manifest();
-  if (const std::optional<Error> found = find_conflict(s, manifest)) return *found;
+  if (const std::optional<Error> found = find_conflict(s, manifest, s.env.output)) return *found;
+  candidates.train_json = manifest.train_json;
   return manifest.step;
 }
 
@@ -181,47 +202,26 @@ Result<void> set_aside(const RankState& s, Disk& disk, const Candidates& candida
   return {};
 }
 
-// Agrees on rank 0's choice.
-int64_t agree_on_choice(RankState& s, Candidates& candidates) {
-  Result<int64_t> chosen = int64_t{0};
-  if (s.is_rank0()) chosen = choose(s, candidates);
+// Agrees on the step that rank 0 has chosen; what other ranks pass is not looked at.
+int64_t agree_on_step(RankState& s, Result<int64_t> chosen) {
   const ExitCode code = chosen ? ExitCode::kSucceeded : exit_code_of(chosen.error());
   const int64_t step = agree_on(*s.collective, std::move(chosen), code, "choosing a checkpoint");
   return std::stoll(gather_texts(*s.collective, std::to_string(step), "checkpoint step").front());
 }
 
-}  // namespace
-
-std::optional<Error> find_conflict(const RankState& s, const Manifest& manifest) {
-  const std::string difference = first_difference(manifest.train_json, s.job.train_json);
-  if (!difference.empty()) return conflict(s, manifest, difference);
-  const int moments = num_moments(s.config().optimizer);
-  if (num_moments(manifest) != moments) {
-    return conflict(s, manifest,
-                    "train.optimizer.momentum is " +
-                        nlohmann::json(s.config().optimizer.momentum).dump() + ", which keeps " +
-                        std::to_string(moments) + " moments per weight, and it " + "has " +
-                        std::to_string(num_moments(manifest)));
-  }
-  if (manifest.seed != s.config().seed) return conflict(s, manifest, "another seed");
-  if (manifest.global_batch_size != s.config().batch.global_batch_size) {
-    return conflict(s, manifest, "another global batch size");
-  }
-  if (!same_units(s.units, manifest.units)) return conflict(s, manifest, "another model");
-  if (manifest.corpus_fingerprint != s.samples->samples().source().fingerprint()) {
-    return conflict(s, manifest, "train.data.train holds other data than then");
-  }
-  if (manifest.step > s.config().steps) {
-    return conflict(s, manifest, "it is beyond train.steps = " + std::to_string(s.config().steps));
-  }
-  return std::nullopt;
+void log_resumed(const RankState& s, const std::string& folder, const std::string& train_json) {
+  s.log.info("resumed", {{"step", s.step}, {"folder", folder}});
+  const std::string changes = changed_settings(train_json, s.job.train_json);
+  if (!changes.empty()) s.log.warning("settings changed since", {{"changes", changes}});
 }
 
-void resume_or_initialize(RankState& s, Disk& disk, bool may_resume) {
+// Goes on from the newest sound checkpoint of the output; false if it holds none.
+bool resume_from_output(RankState& s, Disk& disk) {
   Candidates candidates;
-  while (may_resume) {
-    const int64_t step = agree_on_choice(s, candidates);
-    if (step == 0) break;
+  while (true) {
+    const int64_t step =
+        agree_on_step(s, s.is_rank0() ? choose(s, candidates) : Result<int64_t>(0));
+    if (step == 0) return false;
     const std::string folder = s.env.output + "/checkpoints/step-" + std::to_string(step);
     const std::optional<Error> damage = load_on_all_ranks(s, folder);
     if (!damage) {
@@ -230,14 +230,75 @@ void resume_or_initialize(RankState& s, Disk& disk, bool may_resume) {
       agree_on(*s.collective, std::move(moved), ExitCode::kOutputUnwritable,
                "setting damaged checkpoints aside");
       s.step = step;
-      s.parallelism->weights_updated();
-      if (s.is_rank0()) s.log.info("resumed", {{"step", step}, {"folder", folder}});
-      return;
+      if (s.is_rank0()) log_resumed(s, folder, candidates.train_json);
+      return true;
     }
     candidates.damaged.push_back({{step, folder}, *damage});
     candidates.before_step = step;
   }
-  initialize(s);
+}
+
+// The step of the checkpoint in `folder`, if this run may go on from it.
+Result<int64_t> open_named(const RankState& s, const std::string& folder, std::string& train_json) {
+  Result<CheckpointReader> reader = CheckpointReader::open(folder);
+  if (!reader) {
+    Error error = reader.error();
+    error.message = "train.checkpoint.resume: " + error.message;
+    error.hint = "name the folder of a sound checkpoint, e.g. /runs/a/checkpoints/step-400";
+    return error;
+  }
+  if (const auto found = find_conflict(s, reader->manifest(), folder)) return *found;
+  train_json = reader->manifest().train_json;
+  return reader->manifest().step;
+}
+
+// Goes on from the one checkpoint in `folder`, or not at all.
+void resume_from_named(RankState& s, const std::string& folder) {
+  std::string train_json;
+  const int64_t step =
+      agree_on_step(s, s.is_rank0() ? open_named(s, folder, train_json) : Result<int64_t>(0));
+  if (const std::optional<Error> damage = load_on_all_ranks(s, folder)) {
+    throw RunError({ExitCode::kCheckpointDamaged, "train.checkpoint.resume: " + damage->message,
+                    "name another checkpoint"});
+  }
+  s.step = step;
+  if (s.is_rank0()) log_resumed(s, folder, train_json);
+}
+
+}  // namespace
+
+std::optional<Error> find_conflict(const RankState& s, const Manifest& manifest,
+                                   const std::string& folder) {
+  const std::string difference = first_difference(manifest.train_json, s.job.train_json);
+  if (!difference.empty()) return conflict(manifest, folder, difference);
+  const int moments = num_moments(s.config().optimizer);
+  if (num_moments(manifest) != moments) {
+    return conflict(manifest, folder,
+                    "train.optimizer.momentum is " +
+                        nlohmann::json(s.config().optimizer.momentum).dump() + ", which keeps " +
+                        std::to_string(moments) + " moments per weight, and it " + "has " +
+                        std::to_string(num_moments(manifest)));
+  }
+  if (manifest.seed != s.config().seed) return conflict(manifest, folder, "another seed");
+  if (manifest.global_batch_size != s.config().batch.global_batch_size) {
+    return conflict(manifest, folder, "another global batch size");
+  }
+  if (!same_units(s.units, manifest.units)) return conflict(manifest, folder, "another model");
+  if (manifest.corpus_fingerprint != s.samples->samples().source().fingerprint()) {
+    return conflict(manifest, folder, "train.data.train holds other data than then");
+  }
+  if (manifest.step > s.config().steps) {
+    return conflict(manifest, folder,
+                    "it is beyond train.steps = " + std::to_string(s.config().steps));
+  }
+  return std::nullopt;
+}
+
+void resume_or_initialize(RankState& s, Disk& disk, bool may_resume) {
+  const std::string& named = s.config().checkpoint.resume_from;
+  if (!may_resume || !resume_from_output(s, disk)) {
+    named.empty() ? initialize(s) : resume_from_named(s, named);
+  }
   s.parallelism->weights_updated();
 }
 

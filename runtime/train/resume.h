@@ -13,13 +13,17 @@ namespace lockstep::runtime {
 // Why a run like `s` must not go on from `manifest`: another model, batch, order or kind of data,
 // or optimizer. Nothing if it may. Rank count, strategy, schedule and the optimizer's rates may
 // differ.
-std::optional<common::Error> find_conflict(const RankState& s, const Manifest& manifest);
+// `folder` is named in the error.
+std::optional<common::Error> find_conflict(const RankState& s, const Manifest& manifest,
+                                           const std::string& folder);
 
-// Fills weights and moments of s.parallelism->shards() from the newest sound checkpoint, or with
-// initial weights if there is none or `may_resume` is false; sets s.step.
+// Fills weights and moments of s.parallelism->shards() from the newest sound checkpoint of the
+// output; if there is none or `may_resume` is false, from the checkpoint that the configuration
+// names, or with initial weights. Sets s.step; logs which settings are others than then.
 // Damaged newer checkpoints are logged and set aside. Every rank must call it.
-// Throws RunError: kCheckpointDamaged if there are checkpoints and none is sound, kInvalidConfig if
-// the newest is another run's, kInvalidData if it has an unknown format; kInputNotFound or
+// Throws RunError: kCheckpointDamaged if there are checkpoints and none is sound, or the named one
+// is not; kInputNotFound if there is none of that name; kInvalidConfig if the newest is another
+// run's, kInvalidData if it has an unknown format; kInputNotFound or
 // kInternal, with the system's words, if it cannot be read for now. No checkpoint is touched then.
 void resume_or_initialize(RankState& s, Disk& disk, bool may_resume);
 

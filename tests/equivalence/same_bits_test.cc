@@ -143,6 +143,29 @@ TEST_F(SameBitsTest, WithMomentumAloneAfterAStopAndAResumeElsewhere) {
   expect_same("stopped", "reference");
 }
 
+// The checkpoint of another output, by name; once there are checkpoints of its own, those.
+TEST_F(SameBitsTest, FromANamedCheckpointOfAnotherOutput) {
+  const TinyJob first{.ranks = 2, .strategy = "zero1"};
+  train(first, "reference");
+  const TinyJob second{.ranks = 3, .strategy = "zero3"};
+  GangOptions named = options(second, "second");
+  named.job["train"]["checkpoint"]["resume"] = folder_.path("reference") + "/checkpoints/step-8";
+  Gang gang(named);
+  EXPECT_EQ(gang.wait(), (std::vector<int>{0, 0, 0})) << gang.log(0);
+  EXPECT_TRUE(read_text(folder_.path("second") + "/model/model.safetensors") ==
+              read_text(folder_.path("reference") + "/model/model.safetensors"));
+  const std::vector<std::string> whole = read_curve(folder_.path("reference"));
+  EXPECT_EQ(read_curve(folder_.path("second")),
+            std::vector<std::string>(whole.begin() + 8, whole.end()));
+
+  std::filesystem::remove(folder_.path("second") + "/finished.json");
+  named.attempt = 1;
+  Gang restart(named);
+  EXPECT_EQ(restart.wait(), (std::vector<int>{0, 0, 0})) << restart.log(0);
+  EXPECT_NE(restart.log(0).find(folder_.path("second") + "/checkpoints/step-12"), std::string::npos)
+      << restart.log(0);
+}
+
 TEST_F(SameBitsTest, AfterTheNewestCheckpointWasTruncated) {
   train({.ranks = 1, .steps = 80}, "reference");
   const TinyJob job{.ranks = 2, .strategy = "zero3", .steps = 80};

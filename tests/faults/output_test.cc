@@ -106,7 +106,12 @@ TEST_F(OutputTest, ACheckpointOfAnotherOptimizerIsRefusedByTheField) {
   GangOptions slower = options(1);
   slower.job["train"]["optimizer"] = {{"name", "sgd"}, {"momentum", 0.8}, {"lr", 1e-3}};
   slower.env["LOCKSTEP_OUTPUT_MODE"] = "resume";
-  EXPECT_EQ(run(slower), 0) << "rates may change";
+  Gang gang(slower);
+  EXPECT_EQ(gang.wait(), std::vector<int>{0}) << "rates may change";
+  EXPECT_NE(
+      gang.log(0).find("train.optimizer.lr 0.01 -> 0.001, train.optimizer.momentum 0.9 -> 0.8"),
+      std::string::npos)
+      << gang.log(0);
 }
 
 // Attempt 0 may end before it prepares the folder; the next one then has to overwrite.

@@ -159,6 +159,29 @@ TEST_F(RefusalsTest, ResumingAnotherRunsCheckpoint) {
   expect_refusal(other, ExitCode::kInvalidConfig, "train.seed was 42 and is 7");
 }
 
+// Naming a checkpoint means this one: nothing else is started from instead.
+TEST_F(RefusalsTest, ANamedCheckpointThatIsMissingDamagedOrAnotherRuns) {
+  GangOptions first = options(job());
+  first.output = folder_.path("first");
+  ASSERT_EQ(Gang(first).wait(), std::vector<int>{0});
+  const std::string checkpoint = folder_.path("first") + "/checkpoints/step-4";
+  GangOptions named = options(job());
+  nlohmann::json& resume = named.job["train"]["checkpoint"]["resume"];
+
+  resume = folder_.path("first") + "/checkpoints/step-3";
+  expect_refusal(named, ExitCode::kInputNotFound, "train.checkpoint.resume");
+  resume = checkpoint;
+  named.job["train"]["seed"] = 7;
+  expect_refusal(named, ExitCode::kInvalidConfig, "train.seed was 42 and is 7");
+  named.job["train"].erase("seed");
+  resume = "atuo";
+  expect_refusal(named, ExitCode::kInvalidConfig, "auto, never, or the folder of a checkpoint");
+  resume = checkpoint;
+  std::filesystem::resize_file(checkpoint + "/rank-0.bin", 100);
+  expect_refusal(named, ExitCode::kCheckpointDamaged, "rank-0.bin");
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("output") + "/model"));
+}
+
 TEST_F(RefusalsTest, OnlyDamagedCheckpoints) {
   EXPECT_EQ(Gang(options(job())).wait(), std::vector<int>{0});
   const std::string manifest = folder_.path("output") + "/checkpoints/step-4/manifest.json";

@@ -103,6 +103,7 @@ TEST(TrainConfigTest, EveryFieldThatIsGivenArrives) {
   EXPECT_EQ(config.schedule.warmup_min_lr, 1e-5);
   EXPECT_EQ(config.schedule.decay_steps, 500);
   EXPECT_FALSE(config.checkpoint.resume);
+  EXPECT_EQ(config.checkpoint.resume_from, "");
   EXPECT_FALSE(config.checkpoint.async);
   EXPECT_FALSE(config.export_at_end);
   EXPECT_EQ(config.communication.backend, CommunicationConfig::Backend::kSharedMemory);

@@ -77,7 +77,9 @@ std::vector<Piece> pieces_from_json(const json& list) {
 json to_json(const Manifest& manifest) {
   json units = json::array();
   for (const ManifestUnit& unit : manifest.units) {
-    units.push_back({{"name", unit.name}, {"numElems", unit.num_elems}});
+    json entry = {{"name", unit.name}, {"numElems", unit.num_elems}};
+    if (unit.is_frozen) entry["frozen"] = true;
+    units.push_back(std::move(entry));
   }
   json body = {{"version", kManifestVersion},
                {"step", manifest.step},
@@ -121,8 +123,9 @@ Manifest from_json(const json& body) {
   body.at("train").get_to(manifest.train_json);
   body.at("corpusFingerprint").get_to(manifest.corpus_fingerprint);
   for (const json& unit : body.at("units")) {
-    manifest.units.push_back(
-        {unit.at("name").get<std::string>(), unit.at("numElems").get<int64_t>()});
+    manifest.units.push_back({.name = unit.at("name").get<std::string>(),
+                              .num_elems = unit.at("numElems").get<int64_t>(),
+                              .is_frozen = unit.value("frozen", false)});
   }
   manifest.pieces = pieces_from_json(body.at("pieces"));
   return manifest;
@@ -221,7 +224,9 @@ Result<void> check_pieces(const Manifest& manifest) {
     const ManifestUnit& unit = manifest.units[i];
     for (const PieceKind kind : kinds) {
       const std::string where = "unit " + unit.name + ", " + std::string(to_string(kind));
-      RETURN_IF_ERROR(check_tiling(where, unit.num_elems, groups[{static_cast<int64_t>(i), kind}]));
+      const bool is_absent = unit.is_frozen && kind != PieceKind::kWeights;
+      RETURN_IF_ERROR(check_tiling(where, is_absent ? 0 : unit.num_elems,
+                                   groups[{static_cast<int64_t>(i), kind}]));
     }
   }
   return {};

@@ -39,6 +39,7 @@ struct Piece {
 struct ManifestUnit {
   std::string name;
   int64_t num_elems = 0;
+  bool is_frozen = false;  // it has weights, and no moments
   bool operator==(const ManifestUnit&) const = default;
 };
 
@@ -74,8 +75,8 @@ struct Manifest {
 int num_moments(const Manifest& manifest);
 
 // kDataLoss, naming unit, kind and element, if the pieces do not tile every unit for the weights
-// and every moment up to the last one kept, or if a piece is malformed (unknown unit, a file name
-// with a slash, a wrong count of checksums).
+// and every moment up to the last one kept (of a frozen unit, the weights and nothing else), or if
+// a piece is malformed (unknown unit, a file name with a slash, a wrong count of checksums).
 common::Result<void> check_pieces(const Manifest& manifest);
 
 // JSON text that carries its own checksum.

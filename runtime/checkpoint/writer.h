@@ -13,7 +13,7 @@
 namespace lockstep::runtime {
 
 // A rank's share of one unit; the spans are of equal length and may be empty; moments that the
-// optimizer does not have are empty. Borrowed.
+// optimizer does not have, and those of a frozen unit, are empty. Borrowed.
 struct UnitSlice {
   int64_t unit = 0;
   int64_t begin_elem = 0;

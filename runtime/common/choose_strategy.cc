@@ -4,6 +4,8 @@
 #include <array>
 #include <bit>
 #include <cstdio>
+#include <numeric>
+#include <vector>
 
 #include "runtime/common/estimate_memory.h"
 
@@ -55,6 +57,14 @@ std::string describe(const Cost& cost) {
       .append(" a step");
 }
 
+// Those of the first trained unit and of all that follow: backward ends there.
+int64_t parameters_with_backward(const TrainConfig& train) {
+  const std::vector<int64_t> units = unit_parameters(train.model);
+  int64_t first = 0;
+  while (is_frozen(train, first)) ++first;
+  return std::accumulate(units.begin() + first, units.end(), int64_t{0});
+}
+
 StrategyChoice nothing_fits(const TrainConfig& train, int64_t ranks, int64_t available_bytes) {
   const Cost least = cost_of(Strategy::kZero3, train, ranks);
   std::string reason = "zero3: no strategy leaves a tenth of a rank's ";
@@ -85,14 +95,19 @@ int64_t strategy_traffic_bytes(Strategy strategy, const TrainConfig& train, int6
 
   const int64_t micro_batches = std::max<int64_t>(1, train.batch.num_micro_batches() / ranks);
   const int64_t weights = num_parameters(train.model) * elem_bytes(train.precision);
-  const int64_t gradients = num_parameters(train.model) * elem_bytes(config.reduce_dtype);
+  const int64_t trained = num_trained_parameters(train);
+  const int64_t updated = trained * elem_bytes(train.precision);
+  const int64_t gradients = trained * elem_bytes(config.reduce_dtype);
   const int64_t reductions = at_once ? micro_batches : 1;
   int64_t bytes = reductions * (gradients - gradients / ranks);
   if (strategy == Strategy::kDdp) bytes += gradients - gradients / ranks;
   if (strategy == Strategy::kZero1 || strategy == Strategy::kZero2) {
-    bytes += weights - weights / ranks;
+    bytes += updated - updated / ranks;
   }
-  if (strategy == Strategy::kZero3) bytes += 2 * micro_batches * (weights - weights / group);
+  if (strategy == Strategy::kZero3) {
+    const int64_t again = parameters_with_backward(train) * elem_bytes(train.precision);
+    bytes += micro_batches * (weights - weights / group + again - again / group);
+  }
   if (is_grouped) bytes += gradients / group - gradients / ranks;  // sums, to the replicas
   return bytes;
 }

@@ -84,12 +84,14 @@ void add_activations(const TrainConfig& train, MemoryEstimate& out) {
   out.logits = kFloatBytes * std::max<int64_t>(0, head_scratch - layer.scratch);
 }
 
-std::vector<UnitSizes> unit_sizes(const ModelConfig& model, int64_t ranks) {
+std::vector<UnitSizes> unit_sizes(const TrainConfig& train, int64_t ranks) {
   std::vector<UnitSizes> units;
-  for (const int64_t elems : unit_parameters(model)) {
+  for (const int64_t elems : unit_parameters(train.model)) {
     const int64_t chunks = (elems + kSliceChunkElems - 1) / kSliceChunkElems;
     const int64_t slice = (chunks + ranks - 1) / ranks * kSliceChunkElems;
-    units.push_back({.slice = slice, .padded = slice * ranks});
+    units.push_back({.slice = slice,
+                     .padded = slice * ranks,
+                     .is_frozen = is_frozen(train, static_cast<int64_t>(units.size()))});
   }
   return units;
 }
@@ -112,6 +114,15 @@ int64_t num_parameters(const ModelConfig& model) {
   return std::accumulate(units.begin(), units.end(), int64_t{0});
 }
 
+int64_t num_trained_parameters(const TrainConfig& train) {
+  const std::vector<int64_t> units = unit_parameters(train.model);
+  int64_t sum = 0;
+  for (std::size_t unit = 0; unit < units.size(); ++unit) {
+    if (!is_frozen(train, static_cast<int64_t>(unit))) sum += units[unit];
+  }
+  return sum;
+}
+
 MemoryEstimate estimate_memory(const TrainConfig& train, Strategy strategy, int64_t ranks) {
   const bool shards_moments = strategy != Strategy::kDdp;
   const bool shards_gradients = strategy == Strategy::kZero2 || strategy == Strategy::kZero3;
@@ -124,7 +135,7 @@ MemoryEstimate estimate_memory(const TrainConfig& train, Strategy strategy, int6
   const int64_t moments = num_moments(train.optimizer);
   MemoryEstimate out;
   int64_t largest = 0;
-  const std::vector<UnitSizes> units = unit_sizes(train.model, ranks);
+  const std::vector<UnitSizes> units = unit_sizes(train, ranks);
   for (const UnitSizes& unit : units) {
     const int64_t padded = kFloatBytes * unit.padded;
     const int64_t kept = kFloatBytes * slices_kept * unit.slice;
@@ -133,10 +144,12 @@ MemoryEstimate estimate_memory(const TrainConfig& train, Strategy strategy, int6
     // Note [Compute copies] in parallel/unit_storage.h.
     out.weights += shards_weights || (is_mixed && shards_moments) ? kept : padded;
     if (is_mixed) out.weights += computed_with;
+    const int64_t saved = unit.is_frozen ? 1 : 1 + moments;  // floats per parameter
+    if (train.checkpoint.async) out.snapshot += saved * kFloatBytes * unit.slice;
+    largest = std::max(largest, compute_bytes * unit.padded);
+    if (unit.is_frozen) continue;
     out.gradients += shards_gradients ? kept : padded;
     out.optimizer += moments * (shards_moments ? kept : padded);
-    if (train.checkpoint.async) out.snapshot += (1 + moments) * kFloatBytes * unit.slice;
-    largest = std::max(largest, compute_bytes * unit.padded);
   }
   out.partial_sums = reduction_bytes(
       {.units = units,

@@ -34,6 +34,8 @@ struct MemoryEstimate {
 std::vector<int64_t> unit_parameters(const ModelConfig& model);
 // Their sum.
 int64_t num_parameters(const ModelConfig& model);
+// Those of units that are not frozen.
+int64_t num_trained_parameters(const TrainConfig& train);
 
 // What a rank of `train` holds under `strategy` on `ranks` ranks.
 // Preconditions: strategy is not kAuto; `ranks` divides the micro-batches (else, the next lower

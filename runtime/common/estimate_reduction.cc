@@ -49,6 +49,7 @@ std::vector<Bucket> plan_buckets(const std::vector<UnitSizes>& units, int64_t bu
   std::vector<Bucket> buckets;
   int64_t room_bytes = -1;
   for (size_t unit = units.size(); unit-- > 0;) {
+    if (units[unit].is_frozen) continue;
     const int64_t bytes = units[unit].padded * kFloatBytes;
     if (bytes > bucket_bytes) {
       const int64_t chunks = units[unit].slice / kChunkElems;
@@ -131,7 +132,9 @@ class ReducerModel {
 
   int64_t run() {
     for (int64_t step = 0; step < facts_.micro_batches_per_rank; ++step) {
-      for (size_t unit = units_.size(); unit-- > 0;) add_gradient(unit);
+      for (size_t unit = units_.size(); unit-- > 0;) {
+        if (!facts_.units[unit].is_frozen) add_gradient(unit);
+      }
     }
     while (!exchanges_.empty()) finish_oldest();
     return pool_.bytes() + spread_pool_.bytes();

@@ -13,6 +13,7 @@ namespace lockstep::common {
 struct UnitSizes {
   int64_t slice = 0;
   int64_t padded = 0;
+  bool is_frozen = false;  // it has no gradient
 };
 
 struct ReductionFacts {

@@ -1,4 +1,5 @@
 #include "runtime/common/field_builders.h"
+#include "runtime/common/frozen_units.h"
 #include "runtime/common/train_sections.h"
 
 namespace lockstep::common {
@@ -62,12 +63,26 @@ Field model_config() {
   return config;
 }
 
+Field frozen_list() {
+  return {.name = "frozen",
+          .type = FieldType::kList,
+          .doc =
+              "Units that keep their first weights: embedding, head, layer.N or layer.N-M. They "
+              "have no gradient and no optimizer state.",
+          .max_items = 64,
+          .element = {{.pattern = kFrozenPattern,
+                       .pattern_hint = "embedding, head, layer.N or layer.N-M",
+                       .max_length = 32}}};
+}
+
 }  // namespace
 
 Field model_section() {
-  Field field = required_object("model", "The model to train.",
-                                {model_config(), choice("init", {"random"}, {"pretrained"},
-                                                        "Where the first weights come from.")});
+  Field field = required_object(
+      "model", "The model to train.",
+      {model_config(),
+       choice("init", {"random"}, {"pretrained"}, "Where the first weights come from."),
+       frozen_list()});
   field.planned = {"path"};
   return field;
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "runtime/common/frozen_units.h"
 #include "runtime/common/quantity.h"
 #include "runtime/common/suggest.h"
 #include "runtime/common/train_config.h"
@@ -114,6 +115,21 @@ void check_batch(Relations& out, int64_t ranks) {
                    .append(text_of(*accumulation * ranks))
                    .append(", found ")
                    .append(text_of(*global)));
+  }
+}
+
+void check_frozen(Relations& out) {
+  const std::optional<int64_t> layers = out.integer("model/config/num_hidden_layers");
+  const json* list = out.find("model/frozen");
+  if (!layers || list == nullptr || !list->is_array()) return;
+  std::vector<std::string> entries;
+  for (const json& entry : *list) {
+    // What does not match is reported as such.
+    if (!entry.is_string() || !matches(entry.get<std::string>(), kFrozenPattern)) return;
+    entries.push_back(entry.get<std::string>());
+  }
+  if (const auto frozen = frozen_units(entries, *layers); !frozen) {
+    out.report(".model.frozen", frozen.error().message, frozen.error().hint);
   }
 }
 
@@ -304,6 +320,7 @@ Problems check_train_relations(const json& train, int64_t ranks, const std::stri
   Relations out{.train = train, .prefix = prefix, .problems = {}};
   check_batch(out, ranks);
   check_parallelism(out, ranks);
+  check_frozen(out);
   check_heads(out);
   check_lengths(out);
   check_length_of_run(out);

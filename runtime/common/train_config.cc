@@ -5,6 +5,7 @@
 
 #include "runtime/common/choose_strategy.h"
 #include "runtime/common/document.h"
+#include "runtime/common/frozen_units.h"
 #include "runtime/common/quantity.h"
 #include "runtime/common/suggest.h"
 #include "runtime/common/train_fields.h"
@@ -28,6 +29,12 @@ ModelConfig decode_model(const json& config) {
           .rope_theta = config.at("rope_theta").get<double>(),
           .initializer_range = config.at("initializer_range").get<double>(),
           .tie_word_embeddings = config.at("tie_word_embeddings").get<bool>()};
+}
+
+std::vector<bool> decode_frozen(const json& model, int64_t num_layers) {
+  const auto found = model.find("frozen");
+  if (found == model.end()) return {};
+  return frozen_units(found->get<std::vector<std::string>>(), num_layers).value();
 }
 
 OptimizerConfig decode_optimizer(const json& optimizer) {
@@ -190,8 +197,10 @@ TrainConfig decode_train(const json& train) {
   const json& batch = full.at("batch");
   const json& checkpoint = full.at("checkpoint");
   const auto resume = checkpoint.at("resume").get<std::string>();
+  const ModelConfig model = decode_model(full.at("model").at("config"));
   return {
-      .model = decode_model(full.at("model").at("config")),
+      .model = model,
+      .frozen = decode_frozen(full.at("model"), model.num_hidden_layers),
       .data = decode_data(full.at("data")),
       .batch = {.global_batch_size = batch.at("globalBatchSize").get<int64_t>(),
                 .micro_batch_size = batch.at("microBatchSize").get<int64_t>()},

@@ -133,6 +133,7 @@ struct CommunicationConfig {
 
 struct TrainConfig {
   ModelConfig model;
+  std::vector<bool> frozen;  // [unit of the model]: keeps its first weights; empty = none does
   DataConfig data;
   BatchConfig batch;
   int64_t steps = 0;  // 0 = given by epochs: with_steps() tells them once the data is open
@@ -152,6 +153,11 @@ struct TrainConfig {
   CommunicationConfig communication;
   int64_t seed = 42;
 };
+
+inline bool is_frozen(const TrainConfig& train, int64_t unit) {
+  const auto index = static_cast<std::size_t>(unit);
+  return index < train.frozen.size() && train.frozen[index];
+}
 
 // A `spec.train` in which nothing is left to decide.
 struct ResolvedTrain {

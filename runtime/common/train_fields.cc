@@ -36,6 +36,13 @@ std::vector<CelRule> train_rules() {
        "warmupSteps must be at most steps", ".schedule.warmupSteps"},
       {"self.schedule.warmupMinLr <= self.optimizer.lr", "warmupMinLr must be at most optimizer.lr",
        ".schedule.warmupMinLr"},
+      {"!has(self.model.frozen) || self.model.frozen.all(f, !f.startsWith('layer.') || "
+       "int(f.contains('-') ? f.split('-')[1] : f.substring(6)) < "
+       "self.model.config.num_hidden_layers)",
+       "frozen names a layer beyond the last", ".model.frozen"},
+      {"!has(self.model.frozen) || self.model.frozen.all(f, !f.contains('-') || "
+       "int(f.split('-')[0].substring(6)) <= int(f.split('-')[1]))",
+       "a range of frozen layers ends before it begins", ".model.frozen"},
       {"!has(self.lossScale) || self.precision == 'fp16'", "lossScale needs precision fp16",
        ".lossScale"},
       // The left side rounds as std::llround() does in warmup_steps_of().

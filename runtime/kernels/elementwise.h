@@ -17,7 +17,7 @@ namespace lockstep::runtime {
 void rms_norm_forward(int64_t rows, int64_t channels, float eps, const float* x, ConstValues weight,
                       Values y, float* rstd);
 // Gradient of rms_norm_forward, plus `residual` (null for none).
-//   x, dy, residual, dx: [R, C]; dx may alias dy or residual. d_weight: [C]; written.
+//   x, dy, residual, dx: [R, C]; dx may alias dy or residual. d_weight: [C]; written unless null.
 void rms_norm_backward(int64_t rows, int64_t channels, const float* x, ConstValues weight,
                        const float* rstd, const float* dy, const float* residual, float* dx,
                        float* d_weight);

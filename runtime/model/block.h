@@ -46,7 +46,7 @@ struct BlockBuffers {
   // Of a head that shares the embedding's weight, [vocab, hidden]: the weight, and for backward
   // where the head's part of its gradient is written. See Note [Tied embeddings].
   ConstValues tied_weight;
-  float* tied_gradient = nullptr;
+  float* tied_gradient = nullptr;  // null if the embedding is frozen
 };
 
 // Note [Precision of a block]
@@ -73,7 +73,8 @@ class Block {
   virtual void recompute(const BatchShape& shape, ConstValues params, const MicroBatchIo& io,
                          const BlockBuffers& buffers, Recompute what) const = 0;
   // Gradient of forward(), whose `x`, `dear` and `cheap` are given again.
-  //   gradients: [unit().num_elems], fp32; every element is written, nothing is accumulated.
+  //   gradients: [unit().num_elems], fp32; every element is written, nothing is accumulated. Null
+  //   for a frozen unit: only dx is computed, with the same bits.
   virtual void backward(const BatchShape& shape, ConstValues params, MicroBatchIo& io,
                         const BlockBuffers& buffers, float* gradients) const = 0;
 };

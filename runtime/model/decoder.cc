@@ -127,12 +127,12 @@ void Decoder::lend_tied(ConstValues weights, float* gradient) {
   lent_gradient_ = gradient;
 }
 
-BlockBuffers Decoder::take_buffers(int64_t block, bool for_backward) {
+BlockBuffers Decoder::take_buffers(int64_t block) {
   BlockBuffers buffers = buffers_of(block);
   if (tied_block() < 0 || block + 1 != num_blocks()) return buffers;
   buffers.tied_weight = std::exchange(lent_weights_, {});
   buffers.tied_gradient = std::exchange(lent_gradient_, nullptr);
-  if (buffers.tied_weight.data == nullptr || (for_backward && buffers.tied_gradient == nullptr)) {
+  if (buffers.tied_weight.data == nullptr) {
     throw std::logic_error("decoder: the embedding's weights were not lent to the last block");
   }
   return buffers;
@@ -140,7 +140,7 @@ BlockBuffers Decoder::take_buffers(int64_t block, bool for_backward) {
 
 void Decoder::forward_block(int64_t block, ConstValues params, MicroBatchIo& io) {
   const Block& model_block = *blocks_.at(static_cast<size_t>(block));
-  model_block.forward(shape_, params, io, take_buffers(block, false));
+  model_block.forward(shape_, params, io, take_buffers(block));
   if (model_block.saved_elems(shape_).cheap > 0) shared_holds_ = block;
 }
 
@@ -148,7 +148,7 @@ void Decoder::backward_block(int64_t block, ConstValues params, MicroBatchIo& io
                              float* gradients) {
   const Block& model_block = *blocks_.at(static_cast<size_t>(block));
   restore_saved(block, params, io);
-  model_block.backward(shape_, params, io, take_buffers(block, true), gradients);
+  model_block.backward(shape_, params, io, take_buffers(block), gradients);
 }
 
 // Gives a block's backward what its forward saved and a later block has overwritten since. The last

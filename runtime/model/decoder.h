@@ -32,7 +32,8 @@ class Decoder {
   int64_t tied_block() const { return config_.tie_word_embeddings ? 0 : -1; }
   // Lends the embedding's weights to the next forward or backward of the last block; required by
   // both if tied_block() >= 0 (std::logic_error if missing).
-  //   gradient: the buffer that block 0's backward gets later, for a backward; null for a forward.
+  //   gradient: the buffer that block 0's backward gets later, for a backward; null for a forward
+  //   and where block 0 is frozen.
   //   The last block writes every element, block 0 adds to it.
   void lend_tied(ConstValues weights, float* gradient);
 
@@ -57,7 +58,7 @@ class Decoder {
   struct Buffers;
   BlockBuffers buffers_of(int64_t block) const;
   // buffers_of() with what was lent for this one call.
-  BlockBuffers take_buffers(int64_t block, bool for_backward);
+  BlockBuffers take_buffers(int64_t block);
   void restore_saved(int64_t block, ConstValues params, const MicroBatchIo& io);
 
   common::ModelConfig config_;

@@ -251,14 +251,14 @@ void DecoderLayer::mlp_half_backward(const BatchShape& shape, ConstValues params
   linear_input_gradient(product.down, dy, params.from(weight.down), d_act);
   const Values d_gate_up = gate_up;
   swiglu_backward(rows, config_.intermediate_size, gate_up, d_act, d_gate_up, act);
-  linear_weight_gradient(product.down, dy, act, gradients + weight.down);
+  linear_weight_gradient(product.down, dy, act, at(gradients, weight.down));
 
   rms_norm_forward(rows, hidden, static_cast<float>(config_.rms_norm_eps), x_mid,
                    params.from(weight.norm2), normed, rstd2);
-  linear_weight_gradient(product.gate_up, d_gate_up, normed, gradients + weight.gate_up);
+  linear_weight_gradient(product.gate_up, d_gate_up, normed, at(gradients, weight.gate_up));
   linear_input_gradient(product.gate_up, d_gate_up, params.from(weight.gate_up), d_normed);
   rms_norm_backward(rows, hidden, x_mid, params.from(weight.norm2), rstd2, d_normed, buffers.dy,
-                    buffers.dx, gradients + weight.norm2);
+                    buffers.dx, at(gradients, weight.norm2));
 }
 
 // Takes the gradient of x_mid from buffers.dx and leaves that of x there.
@@ -281,7 +281,7 @@ void DecoderLayer::attention_half_backward(const BatchShape& shape, ConstValues 
   float* const d_mid = buffers.dx;
   const ConstValues dy = operand(rows * hidden, d_mid, buffers.scratch + temp.d_residual);
 
-  linear_weight_gradient(product.attention_out, dy, attention, gradients + weight.attention_out);
+  linear_weight_gradient(product.attention_out, dy, attention, at(gradients, weight.attention_out));
   linear_input_gradient(product.attention_out, dy, params.from(weight.attention_out), d_attention);
   attention_backward(attention_shape(config_, shape, io.positions),
                      typed(buffers.cheap + cheap.qkv), attention, buffers.dear + dear.log_sum_exp,
@@ -291,10 +291,10 @@ void DecoderLayer::attention_half_backward(const BatchShape& shape, ConstValues 
 
   rms_norm_forward(rows, hidden, static_cast<float>(config_.rms_norm_eps), buffers.x,
                    params.from(weight.norm1), normed, rstd1);
-  linear_weight_gradient(product.qkv, d_qkv, normed, gradients + weight.qkv);
+  linear_weight_gradient(product.qkv, d_qkv, normed, at(gradients, weight.qkv));
   linear_input_gradient(product.qkv, d_qkv, params.from(weight.qkv), d_normed);
   rms_norm_backward(rows, hidden, buffers.x, params.from(weight.norm1), rstd1, d_normed, d_mid,
-                    buffers.dx, gradients + weight.norm1);
+                    buffers.dx, at(gradients, weight.norm1));
 }
 
 }  // namespace lockstep::runtime

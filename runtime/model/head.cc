@@ -99,7 +99,7 @@ void Head::backward(const BatchShape& shape, ConstValues params, MicroBatchIo& i
   float* const d_normed = buffers.scratch + temp.d_normed;
   float* const logits = buffers.scratch + temp.logits;
   const ConstValues weight = is_tied_ ? buffers.tied_weight : params.from(hidden_size_);
-  float* const d_weight = is_tied_ ? buffers.tied_gradient : gradients + hidden_size_;
+  float* const d_weight = is_tied_ ? buffers.tied_gradient : at(gradients, hidden_size_);
 
   rms_norm_forward(rows, hidden_size_, eps_, buffers.x, params, normed, rstd);
   io.loss_sum = 0;

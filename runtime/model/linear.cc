@@ -13,6 +13,7 @@ void product_with_transposed_weight(const LinearShape& shape, ConstValues x, Con
 
 void product_of_rows(const LinearShape& shape, ConstValues dy, ConstValues x, float beta,
                      float* d_weight) {
+  if (d_weight == nullptr) return;
   gemm({.m = shape.out, .n = shape.in, .k = shape.rows},
        {.data = dy, .leading = shape.out, .transpose = Transpose::kYes},
        {.data = x, .leading = shape.in}, beta, d_weight, shape.in);

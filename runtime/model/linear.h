@@ -14,6 +14,11 @@ struct LinearShape {
   int64_t out = 0;
 };
 
+// Where a tensor at `begin_elem` of a unit has its gradient; null in a unit that is frozen.
+inline float* at(float* gradients, int64_t begin_elem) {
+  return gradients == nullptr ? nullptr : gradients + begin_elem;
+}
+
 // y = x W^T.
 //   x: [rows, in]; weight: [out, in]; y: [rows, out], written.
 void linear_forward(const LinearShape& shape, ConstValues x, ConstValues weight, float* y);
@@ -26,7 +31,7 @@ void linear_forward_add(const LinearShape& shape, ConstValues x, ConstValues wei
 void linear_input_gradient(const LinearShape& shape, ConstValues dy, ConstValues weight, float* dx);
 
 // dW = dy^T x.
-//   dy: [rows, out]; x: [rows, in]; d_weight: [out, in], written.
+//   dy: [rows, out]; x: [rows, in]; d_weight: [out, in], written; null: nothing is done.
 void linear_weight_gradient(const LinearShape& shape, ConstValues dy, ConstValues x,
                             float* d_weight);
 

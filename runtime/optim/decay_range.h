@@ -20,10 +20,11 @@ struct DecayRange {
 using DecayRanges = std::vector<std::vector<DecayRange>>;
 
 // Calls `update(offset, num_elems, decays)` for each part of `shard` that lies in one range; offset
-// counts from the shard's first element.
+// counts from the shard's first element. A frozen unit has none.
 template <typename Update>
 void for_each_decay_range(const DecayRanges& ranges, const ParamShard& shard,
                           const Update& update) {
+  if (shard.gradient.empty()) return;
   const auto shard_end = shard.begin_elem + static_cast<int64_t>(shard.weights.size());
   for (const DecayRange& range : ranges[static_cast<size_t>(shard.unit)]) {
     const int64_t begin = std::max(range.begin_elem, shard.begin_elem);

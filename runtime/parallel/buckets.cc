@@ -24,12 +24,14 @@ void append_split(int64_t unit, const UnitSlices& layout, int64_t bucket_bytes,
 
 }  // namespace
 
-std::vector<Bucket> plan_buckets(std::span<const UnitSlices> layouts, int64_t bucket_bytes) {
+std::vector<Bucket> plan_buckets(std::span<const UnitSlices> layouts, int64_t bucket_bytes,
+                                 const std::vector<bool>& frozen) {
   std::vector<Bucket> buckets;
   bool is_open = false;    // the last bucket may be joined
   int64_t room_bytes = 0;  // in it
   for (auto unit = static_cast<int64_t>(layouts.size()) - 1; unit >= 0; --unit) {
     const UnitSlices& layout = layouts[static_cast<size_t>(unit)];
+    if (!frozen.empty() && frozen[static_cast<size_t>(unit)]) continue;
     if (layout.padded_bytes() > bucket_bytes) {
       append_split(unit, layout, bucket_bytes, buckets);
       is_open = false;

@@ -30,7 +30,9 @@ struct Bucket {
 // borders, each a bucket of its own; smaller neighbours are joined while they fit. Bytes are those
 // of all slices in fp32. Every element of every slice is in exactly one bucket. Source: PyTorch
 // DDP's buckets (torch/csrc/distributed/c10d/reducer.hpp), here fixed in advance.
-std::vector<Bucket> plan_buckets(std::span<const UnitSlices> layouts, int64_t bucket_bytes);
+//   frozen: [unit], those that are in no bucket; empty = none.
+std::vector<Bucket> plan_buckets(std::span<const UnitSlices> layouts, int64_t bucket_bytes,
+                                 const std::vector<bool>& frozen = {});
 
 // Which buckets are complete as units come in, in rounds: a unit may come once per round.
 class BucketProgress {

@@ -45,10 +45,22 @@ Groups form_groups(const Placement& placement, Collective& world) {
   return {world.split(shards), world.split(replicas)};
 }
 
-std::vector<UnitStorage> allocate(const Layouts& layouts, const UnitStorageOptions& options) {
+bool is_frozen(const std::vector<bool>& frozen, int64_t unit) {
+  return !frozen.empty() && frozen[static_cast<size_t>(unit)];
+}
+
+std::vector<UnitStorage> allocate(const Layouts& layouts, const DataParallelOptions& options,
+                                  const Placement& placement) {
   std::vector<UnitStorage> storage;
   storage.reserve(layouts.size());
-  for (const UnitSlices& layout : layouts) storage.emplace_back(layout, options);
+  for (const UnitSlices& layout : layouts) {
+    const auto unit = static_cast<int64_t>(storage.size());
+    storage.emplace_back(layout, UnitStorageOptions{.sharding = options.sharding,
+                                                    .num_moments = options.num_moments,
+                                                    .placement = placement,
+                                                    .dtype = options.dtype,
+                                                    .is_frozen = is_frozen(options.frozen, unit)});
+  }
   return storage;
 }
 
@@ -60,7 +72,7 @@ std::unique_ptr<WeightSource> make_weight_source(const std::vector<UnitStorage>&
   for (const UnitStorage& unit : storage) weights.push_back(unit.compute_bytes());
   if (!options.sharding.weights) {
     return std::make_unique<ResidentWeights>(collective, std::move(weights),
-                                             options.sharding.moments);
+                                             options.sharding.moments, options.frozen);
   }
   return std::make_unique<UnitGatherer>(
       collective, std::vector<std::span<const std::byte>>(weights.begin(), weights.end()),
@@ -93,17 +105,15 @@ class DataParallel final : public Parallelism {
                const Placement& placement, Collective& world)
       : groups_(form_groups(placement, world)),
         dtype_(options.dtype),
-        storage_(allocate(layouts, {.sharding = options.sharding,
-                                    .num_moments = options.num_moments,
-                                    .placement = placement,
-                                    .dtype = options.dtype})),
+        frozen_(options.frozen),
+        storage_(allocate(layouts, options, placement)),
         weights_(make_weight_source(storage_, options, groups_.shards ? *groups_.shards : world)),
         owned_(make_shards(storage_, layouts, placement.owned(placement.rank), 1)) {
     const bool replicated = !options.sharding.moments;
     shards_ = replicated
                   ? make_shards(storage_, layouts, 0, placement.world_size)
                   : make_shards(storage_, layouts, placement.first_kept(), placement.num_groups());
-    const std::vector<Bucket> buckets = plan_buckets(layouts, options.bucket_bytes);
+    const std::vector<Bucket> buckets = plan_buckets(layouts, options.bucket_bytes, options.frozen);
     if (replicated || groups_.replicas) {
       spreader_.emplace(replicated ? world : *groups_.replicas, buckets, gradients(), options.wire);
     }
@@ -117,7 +127,9 @@ class DataParallel final : public Parallelism {
   }
   void reshard(int64_t unit) override { weights_->release(unit); }
 
-  float* gradient_buffer(int64_t unit) override { return reducer_->buffer(unit); }
+  float* gradient_buffer(int64_t unit) override {
+    return is_frozen(frozen_, unit) ? nullptr : reducer_->buffer(unit);
+  }
   void gradient_ready(int64_t unit) override { reducer_->ready(unit); }
 
   void finish_backward() override {
@@ -126,7 +138,11 @@ class DataParallel final : public Parallelism {
   }
 
   void weights_updated() override {
-    for (const UnitStorage& unit : storage_) unit.update_copy();
+    for (size_t unit = 0; unit < storage_.size(); ++unit) {
+      if (is_complete_ && is_frozen(frozen_, static_cast<int64_t>(unit))) continue;
+      storage_[unit].update_copy();
+    }
+    is_complete_ = true;
     weights_->refresh();
   }
 
@@ -162,6 +178,8 @@ class DataParallel final : public Parallelism {
 
   Groups groups_;
   DType dtype_;
+  std::vector<bool> frozen_;
+  bool is_complete_ = false;  // frozen weights were handed on once
   std::vector<UnitStorage> storage_;
   std::unique_ptr<WeightSource> weights_;
   std::vector<int64_t> micro_batches_;

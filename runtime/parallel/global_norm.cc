@@ -49,7 +49,9 @@ GradientNorm GlobalNorm::compute(std::span<const ParamShard> owned, double clip,
       const int64_t unit_chunks = num_chunks(layout.num_elems);
       const int64_t slice_chunks = num_chunks(layout.slice_elems);
       const auto first = static_cast<int64_t>(from[0]);
-      std::copy_n(from + 1, std::min(slice_chunks, unit_chunks - first), unit_sums + first);
+      if (first < unit_chunks) {
+        std::copy_n(from + 1, std::min(slice_chunks, unit_chunks - first), unit_sums + first);
+      }
       from += 1 + slice_chunks;
       unit_sums += unit_chunks;
     }

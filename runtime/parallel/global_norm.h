@@ -14,6 +14,7 @@ namespace lockstep::runtime {
 
 class GlobalNorm {
  public:
+  //   unit_elems: as the parallelism has them, but 0 for a frozen unit, which has no gradient.
   // `collective` must outlive this object.
   GlobalNorm(Collective& collective, std::span<const int64_t> unit_elems);
 

@@ -28,6 +28,7 @@ GradientReducer::GradientReducer(Collective& collective, ReducerOptions options,
   for (size_t unit = 0; unit < units_.size(); ++unit) {
     UnitState& state = units_[unit];
     state.gradient = std::move(options.gradients[unit]);
+    if (state.gradient.num_elems() == 0) continue;  // frozen
     state.own_slice = state.gradient.data() + (placement_.owned(collective_.rank()) - first_slice) *
                                                   layouts_[unit].slice_elems;
   }

@@ -26,6 +26,7 @@ struct ReducerOptions {
   common::DType wire = common::DType::kFp32;
   // [unit]: where the final sum goes. It also holds the oldest partial sum on the way there, so
   // that a step with few micro-batches per rank needs no other memory than exchanges under way.
+  // Empty for a unit that is in no bucket.
   std::vector<FloatBuffer> gradients;
   // gradients[unit] holds the slices that the placement keeps; else all of them, for plans of one
   // exchange only.

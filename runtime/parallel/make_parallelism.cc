@@ -38,6 +38,7 @@ std::unique_ptr<Parallelism> make_parallelism(const ParallelismOptions& options,
   return make_data_parallel(
       {.sharding = sharding_of(config.strategy),
        .unit_elems = options.unit_elems,
+       .frozen = options.frozen,
        .num_micro_batches = options.num_micro_batches,
        .num_moments = options.num_moments,
        .shard_ranks = config.shard_ranks == 0 ? collective.world_size() : config.shard_ranks,

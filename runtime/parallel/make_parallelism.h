@@ -14,6 +14,7 @@ namespace lockstep::runtime {
 struct ParallelismOptions {
   common::ParallelismConfig config;  // strategy is not kAuto: see common::choose_strategy()
   std::vector<int64_t> unit_elems;   // parameters of each unit, in model order
+  std::vector<bool> frozen;          // [unit]: its weights never change; empty = none
   int64_t num_micro_batches = 1;     // of a global batch; world_size divides it
   int num_moments = 2;               // of the optimizer
   DType dtype = DType::kFp32;        // of the computation, as unshard() gives it

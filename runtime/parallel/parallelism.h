@@ -25,7 +25,8 @@ class Parallelism {
   virtual ConstValues unshard(int64_t unit, int64_t next) = 0;
   virtual void reshard(int64_t unit) = 0;
 
-  // Where the current micro-batch's gradient of `unit` is to be written: [unit elements].
+  // Where the current micro-batch's gradient of `unit` is to be written: [unit elements]. Null if
+  // the unit is frozen: it has none, and gradient_ready() is not called.
   virtual float* gradient_buffer(int64_t unit) = 0;
   // The buffer is written; the strategy may reduce it while backward goes on.
   virtual void gradient_ready(int64_t unit) = 0;
@@ -38,7 +39,7 @@ class Parallelism {
 
   // The weights of shards() have changed: they were filled, loaded, or the optimizer has run. Must
   // be called by every rank before the next unshard(). Starts what brings them to the other ranks
-  // and does not wait for it.
+  // and does not wait for it. Frozen units may have changed before the first call only.
   virtual void weights_updated() = 0;
 
   // What this rank's optimizer runs over, and what must be filled at first: whole units under ddp,

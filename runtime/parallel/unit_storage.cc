@@ -14,11 +14,13 @@ UnitPart allocate(const UnitSlices& layout, bool sharded, const Placement& place
 }  // namespace
 
 UnitStorage::UnitStorage(const UnitSlices& layout, const UnitStorageOptions& options)
-    : gradient(allocate(layout, options.sharding.gradients, options.placement)),
-      dtype_(options.dtype) {
+    : dtype_(options.dtype) {
   const Sharding& sharding = options.sharding;
-  if (options.num_moments >= 1) moment1 = allocate(layout, sharding.moments, options.placement);
-  if (options.num_moments >= 2) moment2 = allocate(layout, sharding.moments, options.placement);
+  if (!options.is_frozen) {
+    gradient = allocate(layout, sharding.gradients, options.placement);
+    if (options.num_moments >= 1) moment1 = allocate(layout, sharding.moments, options.placement);
+    if (options.num_moments >= 2) moment2 = allocate(layout, sharding.moments, options.placement);
+  }
   const bool has_copy = dtype_ != DType::kFp32;
   weights = allocate(layout, sharding.weights || (has_copy && sharding.moments), options.placement);
   if (!has_copy) return;

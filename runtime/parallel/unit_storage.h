@@ -39,6 +39,7 @@ struct UnitStorageOptions {
   int num_moments = 2;  // of the optimizer
   Placement placement;
   DType dtype = DType::kFp32;  // of the computation
+  bool is_frozen = false;      // there is no gradient and no moment
 };
 
 // Note [Compute copies]

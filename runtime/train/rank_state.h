@@ -44,6 +44,12 @@ struct RankState {
 
   const common::TrainConfig& config() const { return job.train; }
   bool is_rank0() const { return env.rank == 0; }
+  // Blocks before it are frozen.
+  int64_t first_trained_block() const {
+    int64_t block = 0;
+    while (is_frozen(config(), block)) ++block;
+    return block;
+  }
   // Places of a global batch, those without loss included.
   int64_t step_tokens() const {
     return config().batch.global_batch_size * config().data.sequence_length;

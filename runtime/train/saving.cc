@@ -31,7 +31,12 @@ Manifest manifest_of(const RankState& s) {
                     .train_json = s.job.train_json,
                     .corpus_fingerprint = s.samples->samples().source().fingerprint()};
   manifest.units.reserve(s.units.size());
-  for (const Unit& unit : s.units) manifest.units.push_back({unit.name, unit.num_elems});
+  for (const Unit& unit : s.units) {
+    const auto index = static_cast<int64_t>(manifest.units.size());
+    manifest.units.push_back({.name = unit.name,
+                              .num_elems = unit.num_elems,
+                              .is_frozen = is_frozen(s.config(), index)});
+  }
   return manifest;
 }
 

@@ -131,6 +131,7 @@ common::Strategy agree_on_strategy(RankState& s) {
                 {"reason", choice.reason},
                 {"backend", s.collective->backend()},
                 {"parameters", s.decoder->num_parameters()},
+                {"trained_parameters", common::num_trained_parameters(s.config())},
                 {"precision", to_string(precision)},
                 {"products", to_string(product_path(precision))},
                 {"estimated_buffer_bytes",
@@ -151,12 +152,17 @@ void build_model(RankState& s) {
   for (const Unit& unit : s.units) unit_elems.push_back(unit.num_elems);
   s.parallelism = make_parallelism({.config = parallelism,
                                     .unit_elems = unit_elems,
+                                    .frozen = config.frozen,
                                     .num_micro_batches = config.batch.num_micro_batches(),
                                     .num_moments = num_moments(config.optimizer),
                                     .dtype = config.precision},
                                    *s.collective);
   s.optimizer =
       make_optimizer(config.optimizer, decay_ranges(s.units, config.optimizer.decay_matrices_only));
+  // The norm is over what is trained.
+  for (std::size_t unit = 0; unit < unit_elems.size(); ++unit) {
+    if (is_frozen(config, static_cast<int64_t>(unit))) unit_elems[unit] = 0;
+  }
   s.global_norm.emplace(*s.collective, unit_elems);
 }
 

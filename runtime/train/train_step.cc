@@ -44,7 +44,7 @@ void require_labels(const RankState& s, int64_t num_labels) {
 }
 
 // Forward and backward of one micro-batch. The last block's backward computes the loss: it needs no
-// forward.
+// forward. Blocks below the first that is trained need no backward.
 //   num_labels: of the global batch.
 double run_micro_batch(RankState& s, const MicroBatch& batch, int64_t num_labels) {
   MicroBatchIo io{.tokens = batch.tokens.data(),
@@ -57,15 +57,16 @@ double run_micro_batch(RankState& s, const MicroBatch& batch, int64_t num_labels
     s.decoder->forward_block(block, s.parallelism->unshard(block, block + 1), io);
     s.parallelism->reshard(block);
   }
-  for (int64_t block = last; block >= 0; --block) {
-    const ConstValues params = s.parallelism->unshard(block, block - 1);
+  const int64_t first = s.first_trained_block();
+  for (int64_t block = last; block >= first; --block) {
+    const ConstValues params = s.parallelism->unshard(block, block > first ? block - 1 : -1);
     if (block == last) lend_embedding(s);
     s.decoder->backward_block(block, params, io, s.parallelism->gradient_buffer(block));
     if (block == last && s.decoder->tied_block() >= 0) {
       s.parallelism->reshard(s.decoder->tied_block());
     }
     s.parallelism->reshard(block);
-    s.parallelism->gradient_ready(block);
+    if (!is_frozen(s.config(), block)) s.parallelism->gradient_ready(block);
   }
   return io.loss_sum;
 }

@@ -143,7 +143,7 @@ TEST_F(MemoryEstimateTest, IsWithinTenPercentOfResidentMemoryAndOfItsGrowth) {
   }
 }
 
-TEST_F(MemoryEstimateTest, CountsComputeCopiesAndWhatIsKeptInSixteenBits) {
+TEST_F(MemoryEstimateTest, CountsComputeCopiesAndWhatFrozenUnitsLack) {
   const auto expect_within_bound = [&](const nlohmann::json& job, const std::string& name) {
     const auto estimated = static_cast<double>(estimate(job).buffers());
     int64_t most = 0;
@@ -164,6 +164,11 @@ TEST_F(MemoryEstimateTest, CountsComputeCopiesAndWhatIsKeptInSixteenBits) {
   hybrid["train"]["precision"] = "bf16";
   hybrid["train"]["parallelism"]["shardRanks"] = 2;
   expect_within_bound(hybrid, "hybrid");
+  for (const std::string strategy : {"ddp", "zero3"}) {
+    nlohmann::json frozen = tiny(2, strategy);
+    frozen["train"]["model"]["frozen"] = {"embedding", "layer.1"};
+    expect_within_bound(frozen, "frozen-" + strategy);
+  }
 }
 
 TEST_F(MemoryEstimateTest, CountsWhatATiedHeadBorrowsAndWhatCheckpointingSaves) {

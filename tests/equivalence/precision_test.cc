@@ -17,8 +17,7 @@ class PrecisionTest : public SameBitsTest {
  protected:
   // All exported weights, in the order of their names.
   std::vector<float> exported(const std::string& name) const {
-    const auto reader =
-        runtime::SafetensorsReader::open(folder_.path(name) + "/model/model.safetensors");
+    const auto reader = runtime::SafetensorsReader::open(weights_path(name));
     EXPECT_TRUE(reader);
     std::vector<float> weights;
     for (const auto& [tensor, view] : reader->tensors()) {

@@ -129,10 +129,14 @@ class SameBitsTest : public testing::Test {
     std::filesystem::remove_all(folder_.path(name));
   }
 
+  std::string weights_path(const std::string& name) const {
+    return folder_.path(name) + "/model/model.safetensors";
+  }
+
   void expect_same(const std::string& name, const std::string& reference) const {
-    const std::string weights = read_text(folder_.path(reference) + "/model/model.safetensors");
+    const std::string weights = read_text(weights_path(reference));
     ASSERT_FALSE(weights.empty());
-    EXPECT_TRUE(read_text(folder_.path(name) + "/model/model.safetensors") == weights)
+    EXPECT_TRUE(read_text(weights_path(name)) == weights)
         << name << ": weights differ from " << reference;
     EXPECT_EQ(read_curve(folder_.path(name)), read_curve(folder_.path(reference)));
   }

@@ -11,6 +11,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "runtime/checkpoint/safetensors.h"
+
 namespace lockstep::equivalence {
 namespace {
 
@@ -92,6 +94,39 @@ TEST_F(SameBitsTest, WithTiedEmbeddings) {
       expect_same(precision + strategy, precision);
     }
   }
+}
+
+// The first and a middle unit, so that backward ends early and skips one.
+TEST_F(SameBitsTest, WithFrozenUnits) {
+  TinyJob job = {.ranks = 1, .more = {{"model", {{"frozen", {"embedding", "layer.1"}}}}}};
+  train(job, "reference");
+  job.steps = 1;
+  train(job, "one step");
+  job.steps = 12;
+  const auto reference = runtime::SafetensorsReader::open(weights_path("reference"));
+  const auto early = runtime::SafetensorsReader::open(weights_path("one step"));
+  ASSERT_TRUE(reference && early);
+  for (const auto& [name, tensor] : reference->tensors()) {
+    const bool is_frozen =
+        name.starts_with("model.embed_tokens") || name.starts_with("model.layers.1.");
+    const auto& before = early->tensors().at(name).bytes;
+    EXPECT_EQ(std::equal(tensor.bytes.begin(), tensor.bytes.end(), before.begin(), before.end()),
+              is_frozen)
+        << name;
+  }
+  for (const Sharing& sharing : std::vector<Sharing>{
+           {"ddp", 0, 3}, {"zero1", 0, 2}, {"zero2", 0, 4}, {"zero3", 0, 3}, {"zero3", 2, 4}}) {
+    const std::string name = name_of(sharing) + std::to_string(sharing.ranks);
+    job.ranks = sharing.ranks;
+    job.strategy = sharing.strategy;
+    job.shard_ranks = sharing.shard_ranks;
+    train(job, name);
+    expect_same(name, "reference");
+  }
+  // `job` is hybrid on four ranks by now.
+  forget_after_step("zero33", 8);
+  train(job, "zero33", 1);
+  expect_same("zero33", "reference");
 }
 
 // Saved at step 8 by one way of sharing, finished by another.

@@ -53,7 +53,9 @@ template <class T>
 void rms_norm_backward_typed(int64_t rows, int64_t channels, const float* x, const T* weight,
                              const float* rstd, const float* dy, const float* residual, float* dx,
                              float* d_weight) {
-  for_each_vec(channels, [&](int64_t i, auto lanes) { store(d_weight + i, zero(), lanes); });
+  const bool has_gradient = d_weight != nullptr;
+  for_each_vec(has_gradient ? channels : 0,
+               [&](int64_t i, auto lanes) { store(d_weight + i, zero(), lanes); });
   for (int64_t row = 0; row < rows; ++row, x += channels, dy += channels, dx += channels) {
     Vec dots = zero();
     for_each_vec(channels, [&](int64_t i, auto lanes) {
@@ -66,7 +68,9 @@ void rms_norm_backward_typed(int64_t rows, int64_t channels, const float* x, con
     for_each_vec(channels, [&](int64_t i, auto lanes) {
       const Vec value = load(x + i, lanes);
       const Vec grad = load(dy + i, lanes);
-      store(d_weight + i, fma(grad, value * factor, load(d_weight + i, lanes)), lanes);
+      if (has_gradient) {
+        store(d_weight + i, fma(grad, value * factor, load(d_weight + i, lanes)), lanes);
+      }
       const Vec before = residual == nullptr ? zero() : load(residual + i, lanes);
       const Vec inner = fma(value, minus_projection, grad * load(weight + i, lanes));
       store(dx + i, fma(inner, factor, before), lanes);

@@ -22,6 +22,11 @@ refused "groups under ddp" 'shardRanks needs strategy zero3' 's/strategy: ddp/st
 refused "groups that do not divide the ranks" 'shardRanks must divide ranks' 's/strategy: ddp/strategy: zero3, shardRanks: 3/'
 refused "rounded gradients that promise the same bits" 'reduceDtype bf16 needs reduction fast' 's/strategy: ddp/strategy: ddp, reduceDtype: bf16/'
 
+refused "a loss scale in fp32" 'lossScale needs precision fp16' 's/^( *)steps: 10$/&\n\1lossScale: {window: 5}/'
+refused "a frozen layer beyond the last" 'frozen names a layer beyond the last' 's/^( *)model:$/&\n\1  frozen: [embedding, layer.1-2]/'
+refused "frozen layers in reverse" 'range of frozen layers ends before it begins' 's/^( *)model:$/&\n\1  frozen: [layer.1-0]/'
+refused "a frozen unit that there is not" 'train\.model\.frozen' 's/^( *)model:$/&\n\1  frozen: [norm]/'
+
 refused "a variable of our own" 'spec\.env' 's/^  ranks: 2/  ranks: 2\n  env: [{name: RANK, value: "7"}]/'
 
 # A cluster whose CRD lacks the newer rules: the operator refuses what the schema lets through.

@@ -53,6 +53,20 @@ TEST(ManifestTest, HoldsAsManyMomentsAsTheOptimizerKeeps) {
   }
 }
 
+TEST(ManifestTest, AFrozenUnitHasWeightsAndNoMoments) {
+  Manifest manifest = sound_manifest();
+  manifest.units[0].is_frozen = true;
+  ASSERT_FALSE(check_pieces(manifest));
+  EXPECT_THAT(check_pieces(manifest).error().message, HasSubstr("in unit a, moment1"));
+  std::erase_if(manifest.pieces, [](const Piece& piece) {
+    return piece.unit == 0 && piece.kind != PieceKind::kWeights;
+  });
+  EXPECT_TRUE(check_pieces(manifest));
+  EXPECT_EQ(*decode_manifest(encode(manifest), "m"), manifest);
+  manifest.units[0].is_frozen = false;
+  EXPECT_FALSE(check_pieces(manifest));
+}
+
 TEST(ManifestTest, ASecondMomentNeedsAFirst) {
   Manifest manifest = sound_manifest();
   std::erase_if(manifest.pieces,

@@ -71,6 +71,25 @@ TEST(EstimateMemoryTest, SixteenBitsAddACopyAndShardTheMasters) {
   EXPECT_EQ(bf16.optimizer, fp32.optimizer);
 }
 
+TEST(EstimateMemoryTest, FrozenUnitsHaveWeightsOnly) {
+  TrainConfig train = one_billion();
+  const int64_t all = num_parameters(train.model);
+  const int64_t embedding = train.model.vocab_size * train.model.hidden_size;
+  const MemoryEstimate full = estimate_memory(train, Strategy::kZero2, 8);
+  train.frozen.assign(18, false);
+  train.frozen.front() = true;
+  EXPECT_EQ(num_trained_parameters(train), all - embedding);
+  const MemoryEstimate some = estimate_memory(train, Strategy::kZero2, 8);
+  const auto ratio = static_cast<double>(all - embedding) / static_cast<double>(all);
+  EXPECT_EQ(some.weights, full.weights);
+  EXPECT_NEAR(static_cast<double>(some.gradients), ratio * static_cast<double>(full.gradients),
+              1e6);
+  EXPECT_NEAR(static_cast<double>(some.optimizer), ratio * static_cast<double>(full.optimizer),
+              1e6);
+  EXPECT_LE(some.partial_sums, full.partial_sums);
+  EXPECT_LT(some.snapshot, full.snapshot);
+}
+
 TEST(EstimateMemoryTest, CheckpointingTradesActivations) {
   TrainConfig train = one_billion();
   const int64_t none = estimate_memory(train, Strategy::kDdp, 1).activations;

@@ -205,6 +205,8 @@ TEST(TrainConfigTest, EveryBrokenRelationIsNamedOnce) {
        "needs a momentum above 0 (give optimizer.momentum)"},
       {with("/schedule/warmupMinLr", 0.001), 1, "t.schedule.warmupMinLr",
        "must be at most optimizer.lr 0.0003, found 0.001"},
+      {with("/model/frozen", {"layer.9"}), 1, "t.model.frozen",
+       "\"layer.9\" is beyond the last layer, 1 (name embedding, head"},
       {with("/lossScale", json::object()), 1, "t.lossScale",
        "needs precision fp16, found \"fp32\" (remove it: only fp16"},
   };
@@ -214,6 +216,19 @@ TEST(TrainConfigTest, EveryBrokenRelationIsNamedOnce) {
     EXPECT_EQ(problems[0].path, c.path) << c.message;
     EXPECT_THAT(to_string(problems[0], ""), HasSubstr(c.message));
   }
+}
+
+TEST(TrainConfigTest, FrozenUnitsAreNamedInTheModel) {
+  EXPECT_TRUE(decode_train(minimal()).frozen.empty());
+  const json train = with("/model/frozen", {"embedding", "layer.0"});
+  ASSERT_TRUE(check_train(train, 1, "t").empty());
+  const TrainConfig config = decode_train(train);
+  EXPECT_TRUE(is_frozen(config, 0));
+  EXPECT_TRUE(is_frozen(config, 1));
+  EXPECT_FALSE(is_frozen(config, 2));
+  const Problems problems = check_train(with("/model/frozen", {"norm"}), 1, "t");
+  ASSERT_EQ(problems.size(), 1U);
+  EXPECT_EQ(problems[0].path, "t.model.frozen[0]");
 }
 
 TEST(TrainConfigTest, LossScaleIsFilledUpWithItsDefaults) {

@@ -42,6 +42,37 @@ TEST(DecoderTest, ForwardAndBackwardTwiceGiveTheSameBits) {
   }
 }
 
+TEST(DecoderTest, FrozenUnitsChangeNoOtherGradient) {
+  for (const bool is_tied : {false, true}) {
+    TestModel model = odd_model();
+    model.config.tie_word_embeddings = is_tied;
+    const UnitBuffers params = random_params(model.config, 7);
+    const std::vector<int32_t> tokens =
+        random_tokens(model.shape.rows(), model.config.vocab_size, 1);
+    const std::vector<int32_t> labels =
+        random_tokens(model.shape.rows(), model.config.vocab_size, 2);
+    const MicroBatchIo io = {.tokens = tokens.data(), .labels = labels.data(), .loss_scale = 0.01f};
+    for (const DType dtype : {DType::kFp32, DType::kBf16}) {
+      Decoder decoder(model.config, model.shape, common::ActivationCheckpointing::kNone, dtype);
+      const PassResult all = run_pass(decoder, params, io, dtype);
+      for (const std::vector<bool>& frozen : {std::vector<bool>{true, false, true, false, false},
+                                              std::vector<bool>{false, true, false, false, true}}) {
+        const PassResult some = run_pass(decoder, params, io, dtype, frozen);
+        EXPECT_EQ(some.loss_sum, all.loss_sum);
+        for (size_t unit = 0; unit < frozen.size(); ++unit) {
+          if (frozen[unit]) {
+            EXPECT_TRUE(std::all_of(some.gradients[unit].begin(), some.gradients[unit].end(),
+                                    [](float value) { return std::isnan(value); }))
+                << unit;
+          } else {
+            EXPECT_TRUE(same_bits(some.gradients[unit], all.gradients[unit])) << unit;
+          }
+        }
+      }
+    }
+  }
+}
+
 // Bound: 2e-5 of a unit's largest gradient, as each of the two is within 1e-5 of the truth.
 TEST(DecoderTest, APackedSequenceHasTheLossAndGradientOfItsDocumentsAlone) {
   const TestModel model = packed_model();
@@ -167,7 +198,6 @@ TEST(DecoderTest, ATiedHeadRefusesToRunWithoutTheEmbedding) {
   std::vector<float> gradients(params.back().size());
   const int64_t last = decoder.num_blocks() - 1;
   EXPECT_THROW(decoder.forward_block(last, params.back().data(), io), std::logic_error);
-  decoder.lend_tied(params.front().data(), nullptr);
   EXPECT_THROW(decoder.backward_block(last, params.back().data(), io, gradients.data()),
                std::logic_error);
 }

@@ -187,8 +187,12 @@ struct PassResult {
 };
 
 // Forward and backward of one micro-batch; gradients are those of loss_sum * loss_scale.
+//   frozen: [unit], those without a gradient; empty = none. What they would have stays NaN.
 inline PassResult run_pass(Decoder& decoder, const UnitBuffers& params, MicroBatchIo io,
-                           DType dtype = DType::kFp32) {
+                           DType dtype = DType::kFp32, const std::vector<bool>& frozen = {}) {
+  const auto gradient_of = [&frozen](std::vector<float>& gradient, int64_t unit) {
+    return !frozen.empty() && frozen[static_cast<size_t>(unit)] ? nullptr : gradient.data();
+  };
   PassResult result;
   std::vector<TypedParams> typed;
   for (const std::vector<float>& unit : params) typed.emplace_back(dtype, unit);
@@ -204,9 +208,12 @@ inline PassResult run_pass(Decoder& decoder, const UnitBuffers& params, MicroBat
   for (int64_t block = last; block >= 0; --block) {
     const auto i = static_cast<size_t>(block);
     if (is_tied && block == last) {
-      decoder.lend_tied(typed.front().values(), result.gradients.front().data());
+      decoder.lend_tied(typed.front().values(), gradient_of(result.gradients.front(), 0));
     }
-    decoder.backward_block(block, typed[i].values(), io, result.gradients[i].data());
+    float* const gradient = gradient_of(result.gradients[i], block);
+    if (block > 0 || gradient != nullptr) {
+      decoder.backward_block(block, typed[i].values(), io, gradient);
+    }
   }
   result.loss_sum = io.loss_sum;
   return result;

@@ -57,6 +57,13 @@ TEST(BucketsTest, EveryElementOfASliceIsInOneBucketOfAboutTheSize) {
   }
 }
 
+TEST(BucketsTest, FrozenUnitsTravelInNone) {
+  const auto layouts = units_of({1, 1, 7, 1}, 1);
+  const auto buckets = plan_buckets(layouts, 3 * kChunkBytes, {false, true, true, false});
+  ASSERT_EQ(buckets.size(), 1U);
+  EXPECT_THAT(buckets[0].pieces, ElementsAre(BucketPiece{3, 0, kChunk}, BucketPiece{0, 0, kChunk}));
+}
+
 TEST(BucketProgressTest, ABucketIsCompleteWithItsLastUnitInEveryRound) {
   const auto layouts = units_of({1, 1, 4}, 1);
   const auto buckets = plan_buckets(layouts, 2 * kChunkBytes);

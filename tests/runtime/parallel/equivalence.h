@@ -25,6 +25,7 @@ struct SyntheticRun {
   int64_t steps = 4;
   common::OptimizerConfig optimizer{};
   DType dtype = DType::kFp32;
+  std::vector<bool> frozen{};  // [unit]; empty = none
 };
 
 // What every rank count must agree on.
@@ -45,6 +46,10 @@ inline float sample_float(int64_t a, int64_t b, int64_t c, int64_t d) {
   return static_cast<float>(static_cast<double>(x >> 11) * 0x1.0p-52 - 1.0);
 }
 
+inline bool is_frozen(const SyntheticRun& run, int64_t unit) {
+  return !run.frozen.empty() && run.frozen[static_cast<size_t>(unit)];
+}
+
 // Forward touches every unit's weights; backward writes gradients that depend on them.
 inline void compute_micro_batch(Parallelism& parallelism, const SyntheticRun& run, int64_t step,
                                 int64_t micro_batch) {
@@ -58,6 +63,11 @@ inline void compute_micro_batch(Parallelism& parallelism, const SyntheticRun& ru
     widen(static_cast<int64_t>(weights.size()), parallelism.unshard(unit, unit - 1),
           weights.data());
     float* const gradient = parallelism.gradient_buffer(unit);
+    if (is_frozen(run, unit)) {
+      EXPECT_EQ(gradient, nullptr);
+      parallelism.reshard(unit);
+      continue;
+    }
     for (int64_t i = 0; i < run.unit_elems[static_cast<size_t>(unit)]; ++i) {
       gradient[i] =
           sample_float(step, micro_batch, unit, i) + 0.1F * weights[static_cast<size_t>(i)];
@@ -72,6 +82,7 @@ inline void run_rank(const SyntheticRun& run, const common::ParallelismConfig& c
                      Collective& collective, SyntheticResult& shared, std::mutex& mutex) {
   const auto parallelism = make_parallelism({.config = config,
                                              .unit_elems = run.unit_elems,
+                                             .frozen = run.frozen,
                                              .num_micro_batches = run.num_micro_batches,
                                              .num_moments = num_moments(run.optimizer),
                                              .dtype = run.dtype},
@@ -88,7 +99,11 @@ inline void run_rank(const SyntheticRun& run, const common::ParallelismConfig& c
     ranges.push_back({{0, elems / 3, true}, {elems / 3, elems, false}});
   }
   const auto optimizer = make_optimizer(run.optimizer, ranges);
-  GlobalNorm norm(collective, run.unit_elems);
+  std::vector<int64_t> trained_elems = run.unit_elems;
+  for (size_t unit = 0; unit < trained_elems.size(); ++unit) {
+    if (is_frozen(run, static_cast<int64_t>(unit))) trained_elems[unit] = 0;
+  }
+  GlobalNorm norm(collective, trained_elems);
   std::vector<double> norms;
   for (int64_t step = 1; step <= run.steps; ++step) {
     for (const int64_t micro_batch : parallelism->micro_batches()) {
@@ -115,12 +130,13 @@ inline void run_rank(const SyntheticRun& run, const common::ParallelismConfig& c
   EXPECT_EQ(shared.norms, norms) << "ranks disagree";
 }
 
-// NaN everywhere, so that a part that nobody owns is found.
+// NaN everywhere, so that a part that nobody owns is found; 0 for gradients that there are not.
 inline SyntheticResult empty_result(const SyntheticRun& run) {
   SyntheticResult result;
   for (const int64_t elems : run.unit_elems) {
     result.weights.emplace_back(static_cast<size_t>(elems), NAN);
-    result.gradient_sum.emplace_back(static_cast<size_t>(elems), NAN);
+    const auto unit = static_cast<int64_t>(result.gradient_sum.size());
+    result.gradient_sum.emplace_back(static_cast<size_t>(elems), is_frozen(run, unit) ? 0 : NAN);
   }
   return result;
 }

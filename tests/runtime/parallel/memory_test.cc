@@ -74,6 +74,24 @@ TEST_P(MemoryTest, PeakOfAStepIsWithinFivePercentOfTheFormula) {
   });
 }
 
+TEST(FrozenMemoryTest, AFrozenUnitCostsItsWeights) {
+  constexpr int64_t kUnits = 256;
+  constexpr int64_t kUnitElems = 4096;
+  SyntheticRun run = {.unit_elems = std::vector<int64_t>(kUnits, kUnitElems),
+                      .num_micro_batches = 1,
+                      .steps = 2,
+                      .frozen = std::vector<bool>(kUnits, true)};
+  for (int64_t unit = 0; unit < kUnits; unit += 4) run.frozen[static_cast<size_t>(unit)] = false;
+  const auto ranks = make_local_world(1);
+  SyntheticResult result = empty_result(run);
+  std::mutex mutex;
+  live_bytes = peak_bytes = 0;
+  run_rank(run, {.strategy = Strategy::kDdp, .bucket_bytes = 16 << 10}, *ranks[0], result, mutex);
+  const double formula = (16.0 / 4 + 4.0 * 3 / 4) * kUnits * kUnitElems;
+  EXPECT_GE(static_cast<double>(peak_bytes), formula);
+  EXPECT_LE(static_cast<double>(peak_bytes), 1.05 * formula);
+}
+
 // Exchanges of a unit each, so that those under way weigh little too.
 ParallelismConfig with(Strategy strategy, int64_t shard_ranks = 0) {
   return {.strategy = strategy, .shard_ranks = shard_ranks, .bucket_bytes = 16 << 10};

@@ -108,6 +108,42 @@ std::vector<Case> hybrid_cases() {
 INSTANTIATE_TEST_SUITE_P(Worlds, EquivalenceTest, testing::ValuesIn(all_cases()));
 INSTANTIATE_TEST_SUITE_P(Groups, EquivalenceTest, testing::ValuesIn(hybrid_cases()));
 
+// Frozen weights stay, the others are trained as ever, whatever lies between them.
+TEST(FrozenUnitsTest, GiveTheBitsOfOneRankAndKeepTheirWeights) {
+  for (const DType dtype : {DType::kFp32, DType::kBf16}) {
+    const SyntheticRun run = {.dtype = dtype, .frozen = {true, false, true, false}};
+    const SyntheticResult expected = run_world(run, {.strategy = Strategy::kDdp}, 1);
+    for (const size_t unit : {size_t{0}, size_t{2}}) {
+      EXPECT_EQ(expected.weights[unit][499], sample_float(-1, -1, static_cast<int64_t>(unit), 499));
+    }
+    EXPECT_NE(expected.weights[1][499], sample_float(-1, -1, 1, 499));
+    for (const Strategy strategy : kAllStrategies) {
+      for (const int ranks : {2, 3, 4}) {
+        EXPECT_EQ(run_world(run, {.strategy = strategy, .bucket_bytes = 40000}, ranks), expected)
+            << to_string(strategy) << " " << ranks;
+      }
+    }
+    EXPECT_EQ(run_world(run, {.strategy = Strategy::kZero3, .shard_ranks = 2}, 4), expected);
+  }
+}
+
+TEST(FrozenUnitsTest, HaveWeightsOnly) {
+  const auto ranks = make_local_world(1);
+  for (const Strategy strategy : kAllStrategies) {
+    const auto parallelism = make_parallelism({.config = {.strategy = strategy},
+                                               .unit_elems = {3000, 3000},
+                                               .frozen = {true, false},
+                                               .num_micro_batches = 1},
+                                              *ranks[0]);
+    const ParamShard& frozen = parallelism->owned()[0];
+    EXPECT_EQ(frozen.weights.size(), 3000U);
+    EXPECT_TRUE(frozen.gradient.empty());
+    EXPECT_TRUE(frozen.moment1.empty());
+    EXPECT_TRUE(frozen.moment2.empty());
+    EXPECT_EQ(parallelism->owned()[1].moment2.size(), 3000U);
+  }
+}
+
 // All strategies add in the same order of ranks, so fast sums depend on the rank count only (with
 // one micro-batch per rank: which of them come together does not matter either).
 TEST(FastReductionTest, GivesTheSameBitsForTheSameRanks) {

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <iterator>
 
+#include <openssl/evp.h>
+
 namespace lockstep::kube {
 
 using common::Error;
@@ -28,6 +30,15 @@ Result<std::string> read_file(const std::string& path) {
                          : why == EACCES                 ? ErrorCode::kPermissionDenied
                                                          : ErrorCode::kUnavailable;
   return Error{code, path + ": cannot be read: " + std::strerror(why == 0 ? EIO : why), ""};
+}
+
+std::string base64(const std::string& text) {
+  std::string out((text.size() + 2) / 3 * 4 + 1, '\0');  // and a final zero byte
+  const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
+                                   reinterpret_cast<const unsigned char*>(text.data()),
+                                   static_cast<int>(text.size()));
+  out.resize(static_cast<std::size_t>(size));
+  return out;
 }
 
 std::string trim(const std::string& text) {

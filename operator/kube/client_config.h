@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "operator/kube/exec_plugin.h"
 #include "runtime/common/result.h"
 
 namespace lockstep::kube {
@@ -22,8 +23,10 @@ struct TlsConfig {
 struct ClientConfig {
   std::string server;  // "https://10.0.0.1:6443" or "http://...", with an optional path prefix
   TlsConfig tls;
-  std::string token;           // bearer token; empty = none
-  std::string token_file;      // re-read as it rotates; beats `token`; empty = none
+  std::string token;               // bearer token; empty = none
+  std::string token_file;          // re-read as it rotates; beats `token`; empty = none
+  std::optional<ExecPlugin> exec;  // gives token or client certificate where none is named above
+  std::string proxy_url;       // "http://user:password@host:port"; empty: straight to the server
   std::string ns = "default";  // of the context, or of the service account
 };
 
@@ -35,6 +38,8 @@ using FileReader = std::function<common::Result<std::string>(const std::string& 
 // The process's environment and file system.
 std::optional<std::string> read_env(const std::string& name);
 common::Result<std::string> read_file(const std::string& path);
+
+std::string base64(const std::string& text);
 
 // Without leading and trailing white space.
 std::string trim(const std::string& text);

@@ -1,5 +1,6 @@
 #include "operator/kube/credentials.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace lockstep::kube {
@@ -8,6 +9,8 @@ namespace {
 using common::Result;
 
 constexpr std::chrono::seconds kReadPeriod{60};
+constexpr std::chrono::seconds kPluginTimeout{60};
+constexpr std::chrono::seconds kPluginPause{10};
 
 // The content of `file` if it can be read and is not empty, else `text`.
 std::string reread(const FileReader& reader, const std::string& file, const std::string& text) {
@@ -30,6 +33,7 @@ bool comes_from_files(const TlsConfig& tls) {
 Result<std::shared_ptr<const Endpoint>> endpoint_with(const Endpoint& base, TlsConfig tls) {
   auto endpoint = std::make_shared<Endpoint>();
   endpoint->url = base.url;
+  endpoint->proxy = base.proxy;
   endpoint->user_agent = base.user_agent;
   endpoint->connect_timeout = base.connect_timeout;
   ASSIGN_OR_RETURN(endpoint->material, load_tls(tls));
@@ -40,6 +44,43 @@ Result<std::shared_ptr<const Endpoint>> endpoint_with(const Endpoint& base, TlsC
 }
 
 }  // namespace
+
+Result<ExecCredential> ExecSource::current(ExecCredential::Time now) {
+  mutex_.lock();
+  while (is_running_) changed_.wait(mutex_);
+  if (!must_run(now)) {
+    Result<ExecCredential> known = *last_;
+    mutex_.unlock();
+    return known;
+  }
+  is_running_ = true;
+  mutex_.unlock();
+  Result<ExecCredential> fresh = run_();
+  const MutexLock lock(mutex_);
+  is_running_ = false;
+  was_refused_ = false;
+  ran_at_ = now;
+  last_ = fresh;
+  changed_.notify_all();
+  return fresh;
+}
+
+bool ExecSource::must_run(ExecCredential::Time now) const {
+  constexpr std::chrono::minutes kMaxEarly{1};
+  if (!last_) return true;
+  if (!*last_) return now - ran_at_ >= kPluginPause;
+  const ExecCredential& credential = **last_;
+  if (was_refused_) return true;
+  if (!credential.expires_at) return false;
+  const auto early =
+      std::min<ExecCredential::Time::duration>((*credential.expires_at - ran_at_) / 10, kMaxEarly);
+  return now >= *credential.expires_at - early;
+}
+
+void ExecSource::refused(ExecCredential::Time now) {
+  const MutexLock lock(mutex_);
+  if (now - ran_at_ >= kPluginPause) was_refused_ = true;
+}
 
 Result<std::unique_ptr<Credentials>> Credentials::make(const ClientConfig& config, Endpoint base,
                                                        FileReader reader) {
@@ -54,19 +95,47 @@ Credentials::Credentials(const ClientConfig& config, std::shared_ptr<const Endpo
     : reader_(std::move(reader)),
       tokens_(config.token, config.token_file, reader_),
       endpoint_(std::move(endpoint)),
-      read_at_(Clock::now()) {}
+      read_at_(Clock::now()) {
+  if (!config.exec) return;
+  plugin_ = std::make_unique<ExecSource>(
+      [plugin = *config.exec] { return run_exec_plugin(plugin, kPluginTimeout); });
+}
 
 Result<Identity> Credentials::current(Clock::time_point now) {
   Identity identity;
   ASSIGN_OR_RETURN(identity.token, tokens_.token(now));
   reread_certificates(now);
-  const MutexLock lock(mutex_);
-  identity.endpoint = endpoint_;
+  {
+    const MutexLock lock(mutex_);
+    identity.endpoint = endpoint_;
+  }
+  RETURN_IF_ERROR(use_plugin(identity));
   return identity;
+}
+
+Result<void> Credentials::use_plugin(Identity& identity) {
+  if (!plugin_) return {};
+  const Result<ExecCredential> credential = plugin_->current(std::chrono::system_clock::now());
+  if (!credential) return credential.error();
+  if (identity.token.empty()) identity.token = credential->token;
+  if (credential->client_cert_pem.empty()) return {};
+  const MutexLock lock(mutex_);
+  const bool is_made = plugin_endpoint_ != nullptr && plugin_base_ == identity.endpoint &&
+                       plugin_endpoint_->tls.client_cert_pem == credential->client_cert_pem;
+  if (!is_made) {
+    TlsConfig tls = identity.endpoint->tls;
+    tls.client_cert_pem = credential->client_cert_pem;
+    tls.client_key_pem = credential->client_key_pem;
+    ASSIGN_OR_RETURN(plugin_endpoint_, endpoint_with(*identity.endpoint, std::move(tls)));
+    plugin_base_ = identity.endpoint;
+  }
+  identity.endpoint = plugin_endpoint_;
+  return {};
 }
 
 void Credentials::invalidate() {
   tokens_.invalidate();
+  if (plugin_) plugin_->refused(std::chrono::system_clock::now());
   const MutexLock lock(mutex_);
   read_at_.reset();
 }

@@ -9,6 +9,7 @@
 #include "operator/kube/http_connection.h"
 #include "operator/kube/line_splitter.h"
 #include "operator/kube/mutex.h"
+#include "operator/kube/proxy.h"
 
 namespace lockstep::kube {
 namespace {
@@ -219,6 +220,9 @@ Result<std::unique_ptr<Client>> make_http_client(const ClientConfig& config,
                                                  HttpClientOptions options) {
   Endpoint base;
   ASSIGN_OR_RETURN(base.url, parse_server_url(config.server));
+  if (!config.proxy_url.empty()) {
+    ASSIGN_OR_RETURN(base.proxy, parse_proxy(config.proxy_url));
+  }
   base.user_agent = options.user_agent;
   base.connect_timeout = options.connect_timeout;
   const ServerUrl url = base.url;

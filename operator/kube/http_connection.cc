@@ -1,6 +1,6 @@
 #include "operator/kube/http_connection.h"
 
-#include <charconv>
+#include <optional>
 #include <utility>
 
 #include <fcntl.h>
@@ -16,8 +16,6 @@
 namespace lockstep::kube {
 namespace {
 
-using common::Error;
-using common::ErrorCode;
 using common::Result;
 using Clock = std::chrono::steady_clock;
 
@@ -48,7 +46,13 @@ class Wire {
   void detach() { reset(-1); }
   void cut() {
     const MutexLock lock(mutex_);
+    is_cut_ = true;
     if (fd_ >= 0) shutdown(fd_, SHUT_RDWR);
+  }
+  // True from the first cut on, also if there was no socket yet.
+  bool is_cut() const {
+    const MutexLock lock(mutex_);
+    return is_cut_;
   }
 
  private:
@@ -58,8 +62,57 @@ class Wire {
     fd_ = fd;
   }
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   int fd_ GUARDED_BY(mutex_) = -1;
+  bool is_cut_ GUARDED_BY(mutex_) = false;
+};
+
+// What becomes of connecting, beyond httplib's own.
+struct Dial {
+  Wire wire;
+  std::optional<Proxy> tunnel;  // to be asked for a connection to `target` first
+  std::string target;           // "host:port"
+  std::chrono::milliseconds timeout{0};
+  std::string why;  // the tunnel was not opened
+};
+
+// An httplib client that goes through a proxy of ours (httplib's would ask for the name to verify
+// instead of the host), and does not begin once the wire is cut.
+template <typename Base>
+class DialingClient final : public Base {
+ public:
+  DialingClient(const std::string& name, int port, Dial& dial) : Base(name, port), dial_(dial) {}
+
+ private:
+  using Socket = httplib::ClientImpl::Socket;
+
+  bool create_and_connect_socket(Socket& socket, httplib::Error& error) override {
+    if (dial_.wire.is_cut() || !connect(socket, error) || dial_.wire.is_cut()) {
+      if (socket.is_open()) httplib::detail::close_socket(socket.sock);
+      socket.sock = INVALID_SOCKET;
+      if (dial_.wire.is_cut()) error = httplib::Error::Canceled;
+      return false;
+    }
+    return true;
+  }
+
+  bool connect(Socket& socket, httplib::Error& error) {
+    if (!dial_.tunnel) return httplib::ClientImpl::create_and_connect_socket(socket, error);
+    const Clock::time_point deadline = Clock::now() + dial_.timeout;
+    const auto seconds = static_cast<time_t>(dial_.timeout.count() / 1000);
+    const auto micros = static_cast<time_t>(dial_.timeout.count() % 1000 * 1000);
+    socket.sock = httplib::detail::create_client_socket(
+        dial_.tunnel->host, "", dial_.tunnel->port, AF_UNSPEC, true, this->socket_options_, seconds,
+        micros, seconds, micros, seconds, micros, "", error);
+    if (!socket.is_open()) return false;
+    const Result<void> opened = open_tunnel(socket.sock, *dial_.tunnel, dial_.target, deadline);
+    if (opened) return true;
+    dial_.why = opened.error().message;
+    error = httplib::Error::Connection;
+    return false;
+  }
+
+  Dial& dial_;
 };
 
 httplib::Request to_httplib(const Endpoint& endpoint, const HttpRequest& request,
@@ -73,7 +126,16 @@ httplib::Request to_httplib(const Endpoint& endpoint, const HttpRequest& request
   out.set_header("Accept-Encoding", "identity");
   if (!request.content_type.empty()) out.set_header("Content-Type", request.content_type);
   if (!token.empty()) out.set_header("Authorization", "Bearer " + token);
+  // A tunnel has been asked for with it; without one every request has to say it.
+  if (!endpoint.url.tls && endpoint.proxy && !endpoint.proxy->authorization.empty()) {
+    out.set_header("Proxy-Authorization", endpoint.proxy->authorization);
+  }
   return out;
+}
+
+std::string host_and_port(const ServerUrl& url) {
+  const bool is_ipv6 = url.host.find(':') != std::string::npos;
+  return (is_ipv6 ? "[" + url.host + "]" : url.host) + ":" + std::to_string(url.port);
 }
 
 bool is_cut(httplib::Error error) {
@@ -88,10 +150,10 @@ struct HttpConnection::State {
   // Sends and receives until the answer's end, an error, or the stop.
   SendOutcome exchange(httplib::Request& request, const SendOptions& options, bool& got_headers);
   SendOutcome wait_for_answer(httplib::Request& request, const SendOptions& options,
-                              bool& got_headers) const;
+                              bool& got_headers);
 
   const std::shared_ptr<const Endpoint> endpoint;
-  Wire wire;
+  Dial dial;
   std::unique_ptr<httplib::ClientImpl> http;
 };
 
@@ -107,7 +169,10 @@ Result<std::unique_ptr<HttpConnection>> HttpConnection::make(
     // The name to verify is httplib's host; where to connect is looked up in its address map.
     const std::string& name =
         endpoint.tls.server_name.empty() ? url.host : endpoint.tls.server_name;
-    auto http = std::make_unique<httplib::SSLClient>(name, url.port);
+    state->dial.tunnel = endpoint.proxy;
+    state->dial.target = host_and_port(url);
+    state->dial.timeout = endpoint.connect_timeout;
+    auto http = std::make_unique<DialingClient<httplib::SSLClient>>(name, url.port, state->dial);
     RETURN_IF_ERROR(apply_tls(endpoint.material, endpoint.tls, name, http->ssl_context()));
     http->enable_server_certificate_verification(!endpoint.tls.insecure_skip_verify);
     // With neither file nor folder httplib adds the system's authorities to ours, and any of those
@@ -116,14 +181,16 @@ Result<std::unique_ptr<HttpConnection>> HttpConnection::make(
     if (name != url.host) http->set_hostname_addr_map({{name, url.host}});
     state->http = std::move(http);
   } else {
-    state->http = std::make_unique<httplib::ClientImpl>(url.host, url.port);
+    state->http =
+        std::make_unique<DialingClient<httplib::ClientImpl>>(url.host, url.port, state->dial);
+    if (endpoint.proxy) state->http->set_proxy(endpoint.proxy->host, endpoint.proxy->port);
   }
   httplib::ClientImpl& http = *state->http;
   http.set_keep_alive(true);
   http.set_url_encode(false);  // targets are encoded already
   http.set_connection_timeout(endpoint.connect_timeout);
   http.set_write_timeout(endpoint.connect_timeout);
-  http.set_socket_options([wire = &state->wire](socket_t fd) {
+  http.set_socket_options([wire = &state->dial.wire](socket_t fd) {
     set_socket_options(fd);
     wire->attach(fd);
   });
@@ -135,7 +202,7 @@ SendOutcome HttpConnection::State::exchange(httplib::Request& request, const Sen
   SendOutcome out;
   if (!options.stop.stop_requested()) {
     // See Note [Cancelling a call].
-    const std::stop_callback cut(options.stop, [this] { wire.cut(); });
+    const std::stop_callback cut(options.stop, [this] { dial.wire.cut(); });
     out = wait_for_answer(request, options, got_headers);
   }
   if (options.stop.stop_requested() && out.kind != SendOutcome::Kind::kAnswered) {
@@ -146,8 +213,8 @@ SendOutcome HttpConnection::State::exchange(httplib::Request& request, const Sen
 }
 
 SendOutcome HttpConnection::State::wait_for_answer(httplib::Request& request,
-                                                   const SendOptions& options,
-                                                   bool& got_headers) const {
+                                                   const SendOptions& options, bool& got_headers) {
+  dial.why.clear();
   http->set_read_timeout(options.silence);
   const Clock::time_point begin = Clock::now();
   httplib::Response response;
@@ -169,6 +236,8 @@ SendOutcome HttpConnection::State::wait_for_answer(httplib::Request& request,
   } else if (is_cut(error) && !got_headers) {
     out.kind = SendOutcome::Kind::kReset;
     out.why = "the connection was closed";
+  } else if (!dial.why.empty()) {
+    out.why = dial.why;
   } else if (error == httplib::Error::SSLServerVerification) {
     out.untrusted = true;
     out.why = "the server's certificate is not trusted";
@@ -238,47 +307,6 @@ const std::shared_ptr<const Endpoint>& HttpConnection::endpoint() const {
 bool HttpConnection::is_reusable() const {
   pollfd quiet{state_->http->socket(), POLLIN | POLLRDHUP, 0};
   return state_->http->is_socket_open() != 0 && poll(&quiet, 1, 0) == 0;
-}
-
-Result<ServerUrl> parse_server_url(const std::string& url) {
-  const auto bad = [&url](const std::string& why) {
-    return Error{ErrorCode::kInvalidArgument, "server '" + url + "': " + why,
-                 "write it as https://HOST:PORT"};
-  };
-  ServerUrl out;
-  std::size_t at = url.find("://");
-  const std::string scheme = url.substr(0, at);
-  if (at == std::string::npos || (scheme != "https" && scheme != "http")) {
-    return bad("must begin with https:// or http://");
-  }
-  out.tls = scheme == "https";
-  at += 3;
-  const std::size_t end = std::min(url.find('/', at), url.size());
-  out.prefix = url.substr(end);
-  while (!out.prefix.empty() && out.prefix.back() == '/') out.prefix.pop_back();
-  if (out.prefix.find_first_of("?#") != std::string::npos) return bad("must not have a query");
-  std::string authority = url.substr(at, end - at);
-  if (authority.find_first_of("@?#") != std::string::npos) return bad("must be a host and a port");
-  std::size_t colon = authority.rfind(':');
-  if (!authority.empty() && authority.front() == '[') {
-    const std::size_t close = authority.find(']');
-    if (close == std::string::npos) return bad("has no closing bracket");
-    out.host = authority.substr(1, close - 1);
-    colon = close + 1 < authority.size() ? close + 1 : std::string::npos;
-    if (colon != std::string::npos && authority[colon] != ':') return bad("has a malformed host");
-  } else {
-    out.host = authority.substr(0, colon);
-  }
-  if (out.host.empty()) return bad("has no host");
-  out.port = out.tls ? 443 : 80;
-  if (colon == std::string::npos) return out;
-  const char* first = authority.data() + colon + 1;
-  const char* last = authority.data() + authority.size();
-  const auto [rest, error] = std::from_chars(first, last, out.port);
-  if (error != std::errc() || rest != last || out.port < 1 || out.port > 65535) {
-    return bad("has a malformed port");
-  }
-  return out;
 }
 
 }  // namespace lockstep::kube

@@ -4,27 +4,22 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
 
+#include "operator/kube/proxy.h"
 #include "operator/kube/request.h"
+#include "operator/kube/server_url.h"
 #include "operator/kube/tls.h"
 #include "runtime/common/result.h"
 
 namespace lockstep::kube {
 
-// "https://[::1]:6443/prefix" in its parts.
-struct ServerUrl {
-  bool tls = false;
-  std::string host;  // without brackets
-  int port = 0;
-  std::string prefix;  // "" or "/prefix"
-};
-common::Result<ServerUrl> parse_server_url(const std::string& url);
-
 struct Endpoint {
   ServerUrl url;
+  std::optional<Proxy> proxy;
   TlsConfig tls;
   TlsMaterial material;
   std::string user_agent;

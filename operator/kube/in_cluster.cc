@@ -1,5 +1,7 @@
 #include "operator/kube/in_cluster.h"
 
+#include "operator/kube/proxy.h"
+
 namespace lockstep::kube {
 namespace {
 
@@ -52,6 +54,7 @@ Result<ClientConfig> load_in_cluster(const EnvLookup& env, const FileReader& rea
   config.tls.ca_file = folder + "/ca.crt";
   ASSIGN_OR_RETURN(config.tls.ca_pem, read_required(reader, config.tls.ca_file));
   config.ns = find_namespace(env, reader, folder);
+  RETURN_IF_ERROR(use_proxy_of(env, config));
   return config;
 }
 

@@ -6,8 +6,12 @@
 #include <string_view>
 #include <utility>
 
-#include <openssl/evp.h>
 #include <yaml-cpp/yaml.h>
+
+#include "operator/kube/kubeconfig_entry.h"
+#include "operator/kube/kubeconfig_exec.h"
+#include "operator/kube/proxy.h"
+#include "operator/kube/server_url.h"
 
 namespace lockstep::kube {
 namespace {
@@ -16,20 +20,14 @@ using common::Error;
 using common::ErrorCode;
 using common::Result;
 
-// A cluster, user or context with the place it came from.
-struct Entry {
-  std::string file;
-  std::string where;  // "users[admin].user"
-  YAML::Node node;
-};
+using Entry = KubeconfigEntry;
 
 struct Refusal {
   std::string_view field;
   std::string_view hint;
 };
 
-constexpr std::array<Refusal, 9> kRefusedInUser{{
-    {"exec", "exec plugins are not supported: use a client certificate or a token"},
+constexpr std::array<Refusal, 8> kRefusedInUser{{
     {"auth-provider", "auth providers are not supported: use a client certificate or a token"},
     {"username", "basic authentication is not supported: use a client certificate or a token"},
     {"password", "basic authentication is not supported: use a client certificate or a token"},
@@ -39,38 +37,6 @@ constexpr std::array<Refusal, 9> kRefusedInUser{{
     {"as-user-extra", "impersonation is not supported"},
     {"impersonate", "impersonation is not supported"},
 }};
-constexpr std::array<Refusal, 1> kRefusedInCluster{{
-    {"proxy-url", "proxies are not supported: name the server itself"},
-}};
-
-Error bad(const Entry& entry, std::string_view field, const std::string& message,
-          std::string_view hint = "") {
-  const std::string path = field.empty() ? entry.where : entry.where + "." + std::string(field);
-  return {ErrorCode::kInvalidArgument, entry.file + ": " + path + ": " + message,
-          std::string(hint)};
-}
-
-bool is_set(const YAML::Node& node) {
-  return node.IsDefined() && !node.IsNull() && !(node.IsScalar() && node.Scalar().empty());
-}
-
-Result<std::string> text_of(const Entry& entry, const char* field) {
-  const YAML::Node node = entry.node[field];
-  if (!is_set(node)) return std::string();
-  if (!node.IsScalar()) return bad(entry, field, "must be a string");
-  return node.Scalar();
-}
-
-Result<bool> flag_of(const Entry& entry, const char* field) {
-  const YAML::Node node = entry.node[field];
-  if (!is_set(node)) return false;
-  bool value = false;
-  if (!node.IsScalar() || !YAML::convert<bool>::decode(node, value)) {
-    return bad(entry, field, "must be true or false");
-  }
-  return value;
-}
-
 template <std::size_t N>
 Result<void> refuse(const Entry& entry, const std::array<Refusal, N>& refusals) {
   for (const Refusal& refusal : refusals) {
@@ -79,41 +45,6 @@ Result<void> refuse(const Entry& entry, const std::array<Refusal, N>& refusals) 
     }
   }
   return {};
-}
-
-std::string resolve_path(const std::string& path, const std::string& file) {
-  const std::size_t slash = file.rfind('/');
-  if (path.empty() || path.front() == '/' || slash == std::string::npos) return path;
-  return file.substr(0, slash + 1) + path;
-}
-
-Result<std::string> decode_base64(const Entry& entry, const char* field, std::string text) {
-  std::erase_if(text, [](char c) { return c == '\n' || c == '\r' || c == ' ' || c == '\t'; });
-  const std::size_t padding = text.size() - std::min(text.size(), text.find_last_not_of('=') + 1);
-  std::string out(text.size() / 4 * 3, '\0');
-  const int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(out.data()),
-                                   reinterpret_cast<const unsigned char*>(text.data()),
-                                   static_cast<int>(text.size()));
-  if (size < 0 || text.size() % 4 != 0 || padding > 2) return bad(entry, field, "is not base64");
-  out.resize(static_cast<std::size_t>(size) - padding);  // padding decodes to zero bytes
-  return out;
-}
-
-// The content of `name`-data, or else of the file that `name` names, which `file` then tells; empty
-// if neither is set.
-Result<std::string> data_or_file(const Entry& entry, const std::string& name,
-                                 const FileReader& reader, std::string& file) {
-  const std::string data_field = name + "-data";
-  std::string text;
-  ASSIGN_OR_RETURN(text, text_of(entry, data_field.c_str()));
-  if (!text.empty()) return decode_base64(entry, data_field.c_str(), text);
-  ASSIGN_OR_RETURN(text, text_of(entry, name.c_str()));
-  if (text.empty()) return text;
-  file = resolve_path(text, entry.file);
-  Result<std::string> content = reader(file);
-  if (!content) return bad(entry, name, content.error().message);
-  if (content->empty()) return bad(entry, name, "names an empty file");
-  return content;
 }
 
 using Documents = std::vector<std::pair<std::string, YAML::Node>>;
@@ -164,10 +95,14 @@ Result<Entry> find_entry(const Documents& documents, const std::string& plural,
 }
 
 Result<void> read_cluster(const Entry& entry, const FileReader& reader, ClientConfig& out) {
-  RETURN_IF_ERROR(refuse(entry, kRefusedInCluster));
   ASSIGN_OR_RETURN(out.server, text_of(entry, "server"));
   if (out.server.empty()) return bad(entry, "server", "is missing");
   if (out.server.find("://") == std::string::npos) out.server = "http://" + out.server;
+  ASSIGN_OR_RETURN(out.proxy_url, text_of(entry, "proxy-url"));
+  if (!out.proxy_url.empty()) {
+    const Result<Proxy> proxy = parse_proxy(out.proxy_url);
+    if (!proxy) return bad(entry, "proxy-url", proxy.error().message, proxy.error().hint);
+  }
   ASSIGN_OR_RETURN(out.tls.ca_pem,
                    data_or_file(entry, "certificate-authority", reader, out.tls.ca_file));
   ASSIGN_OR_RETURN(out.tls.server_name, text_of(entry, "tls-server-name"));
@@ -192,6 +127,9 @@ Result<void> read_user(const Entry& entry, const FileReader& reader, ClientConfi
   ASSIGN_OR_RETURN(out.token, text_of(entry, "token"));
   ASSIGN_OR_RETURN(out.token_file, text_of(entry, "tokenFile"));
   out.token_file = resolve_path(out.token_file, entry.file);
+  if (is_set(entry.node["exec"])) {
+    ASSIGN_OR_RETURN(out.exec, read_exec_plugin(entry));
+  }
   return {};
 }
 
@@ -253,6 +191,9 @@ Result<ClientConfig> resolve_kubeconfig(const std::vector<KubeconfigFile>& files
   const Result<Entry> user_entry = find_entry(documents, "users", "user", user, by + ".user");
   if (!user_entry) return user_entry.error();
   RETURN_IF_ERROR(read_user(*user_entry, reader, config));
+  if (config.exec && config.exec->wants_cluster) {
+    config.exec->cluster_json = cluster_info(config, cluster_entry->node).dump();
+  }
   return config;
 }
 
@@ -275,7 +216,10 @@ Result<ClientConfig> load_kubeconfig(const KubeconfigOptions& options, const Env
                  "no kubeconfig found" + (places.empty() ? "" : " at " + places),
                  "give --kubeconfig or set KUBECONFIG"};
   }
-  return resolve_kubeconfig(files, options.context, reader);
+  Result<ClientConfig> config = resolve_kubeconfig(files, options.context, reader);
+  if (!config) return config;
+  RETURN_IF_ERROR(use_proxy_of(env, *config));
+  return config;
 }
 
 }  // namespace lockstep::kube

@@ -26,13 +26,14 @@ std::vector<std::string> kubeconfig_paths(const std::string& explicit_path, cons
 
 // Merges `files` (the first to name a cluster, user, context or current-context wins, entries are
 // never mixed) and resolves `context`; `reader` fetches the certificates that entries name.
-// Errors are kInvalidArgument and name file and field; what we cannot honour (exec plugins,
+// Errors are kInvalidArgument and name file and field; what we cannot honour (SOCKS
 // proxies, impersonation, ...) is refused by name.
 common::Result<ClientConfig> resolve_kubeconfig(const std::vector<KubeconfigFile>& files,
                                                 const std::string& context,
                                                 const FileReader& reader);
 
-// Finds, reads and resolves. kNotFound if no file exists, naming the places looked at.
+// Finds, reads and resolves; a cluster without a proxy-url gets the environment's proxy.
+// kNotFound if no file exists, naming the places looked at.
 common::Result<ClientConfig> load_kubeconfig(const KubeconfigOptions& options, const EnvLookup& env,
                                              const FileReader& reader);
 

@@ -157,9 +157,8 @@ EventVerdict WatchState::on_line(std::string_view line) {
 }
 
 EventVerdict WatchState::on_initial_bookmark(const nlohmann::json& object) {
-  static const nlohmann::json::json_pointer kEnd(
-      "/metadata/annotations/k8s.io~1initial-events-end");
-  if (!object.contains(kEnd) || object.at(kEnd) != "true") return IgnoreEvent{};
+  const nlohmann::json::json_pointer end("/metadata/annotations/k8s.io~1initial-events-end");
+  if (!object.contains(end) || object.at(end) != "true") return IgnoreEvent{};
   const std::string version = version_of(object);
   if (!may_take_list(version)) {
     watch_judged_ = true;

@@ -1,10 +1,14 @@
 #include "operator/kube/credentials.h"
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/operator/kube/certificates.h"
 
@@ -109,6 +113,95 @@ TEST(CredentialsTest, InlineCertificatesAreNeverReadAgain) {
   EXPECT_EQ(credentials->current(now + seconds(1000)).value(), first);
   EXPECT_EQ(first.token, "tok");
   EXPECT_EQ(files.num_reads, 0);
+}
+
+// A plugin that counts its runs.
+struct Plugin {
+  int num_runs = 0;
+  Result<ExecCredential> answer = Error{ErrorCode::kPermissionDenied, "not logged in", ""};
+
+  ExecSource source() {
+    return ExecSource([this] {
+      ++num_runs;
+      return answer;
+    });
+  }
+};
+constexpr ExecCredential::Time kStart{std::chrono::hours(500'000)};
+
+TEST(ExecSourceTest, RunsThePluginAgainInTheLastTenthOfItsCredentialsLife) {
+  Plugin plugin;
+  plugin.answer = ExecCredential{"one", "", "", kStart + seconds(100)};
+  ExecSource source = plugin.source();
+  EXPECT_EQ(source.current(kStart)->token, "one");
+  plugin.answer = ExecCredential{"two", "", "", std::nullopt};
+  EXPECT_EQ(source.current(kStart + seconds(89))->token, "one");
+  EXPECT_EQ(source.current(kStart + seconds(90))->token, "two");
+  EXPECT_EQ(source.current(kStart + std::chrono::hours(9000))->token, "two") << "never expires";
+  EXPECT_EQ(plugin.num_runs, 2);
+}
+
+TEST(ExecSourceTest, RunsThePluginAgainAfterARefusalButNotAtOnce) {
+  Plugin plugin;
+  plugin.answer = ExecCredential{"one", "", "", std::nullopt};
+  ExecSource source = plugin.source();
+  EXPECT_EQ(source.current(kStart)->token, "one");
+  plugin.answer = ExecCredential{"two", "", "", std::nullopt};
+  source.refused(kStart + seconds(9));
+  EXPECT_EQ(source.current(kStart + seconds(9))->token, "one");
+  source.refused(kStart + seconds(10));
+  EXPECT_EQ(source.current(kStart + seconds(10))->token, "two");
+  EXPECT_EQ(source.current(kStart + seconds(10))->token, "two");
+  EXPECT_EQ(plugin.num_runs, 2);
+}
+
+TEST(ExecSourceTest, AFailureIsToldAgainForAWhile) {
+  Plugin plugin;
+  ExecSource source = plugin.source();
+  for (const int at : {0, 1, 9}) {
+    EXPECT_EQ(source.current(kStart + seconds(at)).error().message, "not logged in");
+  }
+  EXPECT_EQ(plugin.num_runs, 1);
+  plugin.answer = ExecCredential{"one", "", "", std::nullopt};
+  EXPECT_EQ(source.current(kStart + seconds(10))->token, "one");
+}
+
+TEST(ExecSourceTest, ManyThreadsRunThePluginOnce) {
+  std::atomic<int> num_runs = 0;
+  ExecSource source([&]() -> Result<ExecCredential> {
+    ++num_runs;
+    return ExecCredential{"one", "", "", std::nullopt};
+  });
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 8; ++i) {
+      threads.emplace_back([&source] { EXPECT_EQ(source.current(kStart)->token, "one"); });
+    }
+  }
+  EXPECT_EQ(num_runs, 1);
+}
+
+TEST(CredentialsTest, APluginsCertificateBecomesPartOfTheEndpoint) {
+  const Certificate client = make_certificate("plugin");
+  const nlohmann::json answer = {
+      {"apiVersion", "client.authentication.k8s.io/v1"},
+      {"kind", "ExecCredential"},
+      {"status", {{"clientCertificateData", client.cert_pem}, {"clientKeyData", client.key_pem}}}};
+  ClientConfig config;
+  config.exec = ExecPlugin{.where = "users[u].user.exec",
+                           .command = "printenv",
+                           .args = {"ANSWER"},
+                           .env = {{"ANSWER", answer.dump()}},
+                           .api_version = "client.authentication.k8s.io/v1"};
+  Endpoint base;
+  base.url = parse_server_url("https://localhost:1").value();
+  Files files;
+  const auto credentials = Credentials::make(config, std::move(base), files.reader()).value();
+  const auto now = Credentials::Clock::now();
+  const Identity first = credentials->current(now).value();
+  EXPECT_EQ(first.endpoint->tls.client_cert_pem, client.cert_pem);
+  EXPECT_EQ(first.token, "");
+  EXPECT_EQ(credentials->current(now).value(), first) << "connections are kept";
 }
 
 }  // namespace

@@ -212,6 +212,67 @@ TEST(HttpClientTest, ACallRefusedOnARotatedTokenGoesOutAgainOnTheNewOne) {
   EXPECT_THAT(requests[2], HasSubstr("Bearer two"));
 }
 
+// The name to verify is another than the one to connect to: the proxy is asked for the latter.
+TEST(HttpClientTest, AProxyIsAskedForATunnelAndItsRefusalIsTold) {
+  ScriptedServer proxy({{"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", true}});
+  ClientConfig config;
+  config.server = "https://api.example.invalid:6443";
+  config.tls.server_name = "kubernetes";
+  config.proxy_url = "http://me:p%40ss@" + proxy.url().substr(7);
+  const auto client = make_http_client(config, {});
+  ASSERT_TRUE(client.has_value());
+  const ApiError error = error_of((*client)->create(kObject, json::object()));
+  EXPECT_EQ(error.http_status, 0);
+  EXPECT_THAT(error.error.message,
+              HasSubstr("refused to connect to api.example.invalid:6443: HTTP/1.1 407 Proxy"));
+  ASSERT_EQ(proxy.requests().size(), 1U);
+  EXPECT_THAT(proxy.requests()[0], StartsWith("CONNECT api.example.invalid:6443 HTTP/1.1\r\n"
+                                              "Host: api.example.invalid:6443\r\n"
+                                              "Proxy-Authorization: Basic bWU6cEBzcw==\r\n\r\n"));
+}
+
+TEST(HttpClientTest, ASilentProxyTimesOut) {
+  ScriptedServer proxy({{"", false, true}});
+  ClientConfig config;
+  config.server = "https://api.example.invalid:6443";
+  config.proxy_url = proxy.url();
+  HttpClientOptions options;
+  options.connect_timeout = std::chrono::milliseconds(50);
+  const auto client = make_http_client(config, options);
+  ASSERT_TRUE(client.has_value());
+  EXPECT_THAT(error_of((*client)->get(kObject)).error.message, HasSubstr("does not answer"));
+}
+
+TEST(HttpClientTest, AServerWithoutTlsIsAskedForThroughItsProxyByUrl) {
+  ScriptedServer proxy({{http_answer(200, "{}")}});
+  ClientConfig config;
+  config.server = "http://api.example.invalid:8080/prefix";
+  config.proxy_url = "http://me@" + proxy.url().substr(7);
+  const auto client = make_http_client(config, {});
+  ASSERT_TRUE(client.has_value());
+  EXPECT_TRUE(std::holds_alternative<json>((*client)->get(kObject)));
+  EXPECT_THAT(proxy.requests()[0],
+              StartsWith("GET http://api.example.invalid:8080/prefix/api/v1/namespaces/ns"));
+  EXPECT_THAT(proxy.requests()[0], HasSubstr("Proxy-Authorization: Basic bWU=\r\n"));
+}
+
+TEST(HttpClientTest, APluginThatFailsIsTheErrorOfTheCall) {
+  ScriptedServer server({});
+  ClientConfig config;
+  config.server = server.url();
+  config.exec = ExecPlugin{.where = "users[u].user.exec",
+                           .command = "sh",
+                           .args = {"-c", "echo the session has expired >&2; exit 3"},
+                           .install_hint = "log in"};
+  const auto client = make_http_client(config, {});
+  ASSERT_TRUE(client.has_value());
+  const ApiError error = error_of((*client)->get(kObject));
+  EXPECT_EQ(error.error.code, ErrorCode::kPermissionDenied);
+  EXPECT_EQ(error.error.message, "users[u].user.exec: `sh` exited with 3: the session has expired");
+  EXPECT_EQ(error.error.hint, "log in");
+  EXPECT_TRUE(server.requests().empty());
+}
+
 TEST(HttpClientTest, RequestsAreObserved) {
   ScriptedServer server({{http_answer(200, "{}")}, {"", true}});
   HttpClientOptions options;

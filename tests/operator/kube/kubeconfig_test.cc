@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "operator/kube/in_cluster.h"
 #include "operator/kube/token_source.h"
@@ -89,6 +90,52 @@ TEST(KubeconfigTest, ReadsTokensAndResolvesTheirFile) {
   EXPECT_EQ(config->token_file, "/home/u/tok");
 }
 
+TEST(KubeconfigTest, ReadsAnExecPluginAndWhatItIsToldOfTheCluster) {
+  const auto config = resolve(
+      config_of("server: 'https://h', certificate-authority-data: YWJj, proxy-url: 'http://p:1', "
+                "extensions: [{name: client.authentication.k8s.io/exec, extension: {audience: '7', "
+                "depth: 2}}]",
+                "exec: {command: bin/login, args: [a, 1], env: [{name: X, value: y}], "
+                "provideClusterInfo: true, "
+                "apiVersion: client.authentication.k8s.io/v1beta1, installHint: get it}"));
+  ASSERT_TRUE(config.has_value()) << config.error().message;
+  const ExecPlugin& plugin = config->exec.value();
+  EXPECT_EQ(plugin.where, "/home/u/config: users[u].user.exec");
+  EXPECT_EQ(plugin.command, "/home/u/bin/login");
+  EXPECT_EQ(plugin.args, (std::vector<std::string>{"a", "1"}));
+  EXPECT_EQ(plugin.env.front(), (std::pair<std::string, std::string>("X", "y")));
+  EXPECT_EQ(plugin.install_hint, "get it");
+  const nlohmann::json told = {{"server", "https://h"},
+                               {"certificate-authority-data", "YWJj"},
+                               {"proxy-url", "http://p:1"},
+                               {"config", {{"audience", "7"}, {"depth", 2}}}};
+  EXPECT_EQ(nlohmann::json::parse(plugin.cluster_json), told);
+}
+
+TEST(KubeconfigTest, TheEnvironmentsProxyIsUsedWhereTheClusterNamesNone) {
+  const Texts vars{{"KUBECONFIG", "/c"}, {"HTTPS_PROXY", "http://env:3128"}};
+  const auto load = [](const Texts& values, const std::string& cluster) {
+    return load_kubeconfig({}, env(values), files({{"/c", config_of(cluster, "token: t")}}));
+  };
+  EXPECT_EQ(load(vars, "server: 'https://h'")->proxy_url, "http://env:3128");
+  EXPECT_EQ(load(vars, "server: 'https://h', proxy-url: 'http://own:1'")->proxy_url,
+            "http://own:1");
+  const auto socks =
+      load({{"KUBECONFIG", "/c"}, {"https_proxy", "socks5://p"}}, "server: 'https://h'");
+  ASSERT_FALSE(socks.has_value());
+  EXPECT_EQ(socks.error().message, "HTTPS_PROXY: SOCKS proxies are not supported");
+}
+
+TEST(KubeconfigTest, RemembersWhichFilesToReadAgain) {
+  const auto config = resolve(config_of("server: 'https://h', certificate-authority: ca",
+                                        "client-certificate: cert, client-key-data: a2V5"),
+                              {{"/home/u/ca", "authority"}, {"/home/u/cert", "certificate"}});
+  ASSERT_TRUE(config.has_value()) << config.error().message;
+  EXPECT_EQ(config->tls.ca_file, "/home/u/ca");
+  EXPECT_EQ(config->tls.client_cert_file, "/home/u/cert");
+  EXPECT_EQ(config->tls.client_key_file, "");
+}
+
 TEST(KubeconfigTest, TheFirstFileToNameAnEntryWinsWhole) {
   const std::string first =
       "current-context: c\nclusters: [{name: k, cluster: {server: 'https://first'}}]\n";
@@ -119,14 +166,31 @@ TEST(KubeconfigTest, ErrorsNameFileAndField) {
   };
   const std::string file = "/home/u/config: ";
   const std::string ok = "server: 'https://h'";
+  const std::string v1 = "client.authentication.k8s.io/v1";
   const std::string user = file + "users[u].user.";
   const std::string cluster = file + "clusters[k].cluster.";
   const std::vector<Case> cases{
-      {config_of(ok, "exec: {command: aws}"), user + "exec: is not supported"},
+      {config_of(ok, "exec: aws"), user + "exec: must be a map"},
+      {config_of(ok, "exec: {apiVersion: " + v1 + "}"), user + "exec.command: is missing"},
+      {config_of(ok, "exec: {command: aws, apiVersion: client.authentication.k8s.io/v1alpha1}"),
+       user + "exec.apiVersion: 'client.authentication.k8s.io/v1alpha1' is not supported"},
+      {config_of(ok, "exec: {command: aws, interactiveMode: Always, apiVersion: " + v1 + "}"),
+       user + "exec.interactiveMode: Always is not supported: there is no terminal"},
+      {config_of(ok, "exec: {command: aws, apiVersion: " + v1 + "}"),
+       user + "exec.interactiveMode: is missing"},
+      {config_of(ok,
+                 "exec: {command: aws, interactiveMode: Never, args: x, apiVersion: " + v1 + "}"),
+       user + "exec.args: must be a list"},
+      {config_of(ok,
+                 "exec: {command: aws, interactiveMode: Never, env: [x], apiVersion: " + v1 + "}"),
+       user + "exec.env: must be a list of names and values"},
       {config_of(ok, "auth-provider: {name: gcp}"), user + "auth-provider: is not supported"},
       {config_of(ok, "username: a, password: b"), user + "username: is not supported"},
       {config_of(ok, "token: t, as: root"), user + "as: is not supported"},
-      {config_of(ok + ", proxy-url: 'socks5://p'", ""), cluster + "proxy-url: is not supported"},
+      {config_of(ok + ", proxy-url: 'socks5://p'", ""),
+       cluster + "proxy-url: SOCKS proxies are not supported"},
+      {config_of(ok + ", proxy-url: 'https://p'", ""),
+       cluster + "proxy-url: proxies that speak https are not supported"},
       {config_of("", ""), cluster + "server: is missing"},
       {config_of("server: [a]", ""), cluster + "server: must be a string"},
       {config_of(ok + ", insecure-skip-tls-verify: maybe", ""),

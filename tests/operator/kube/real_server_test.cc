@@ -21,6 +21,7 @@
 #include "operator/kube/http_client.h"
 #include "operator/kube/informer.h"
 #include "operator/kube/kubeconfig.h"
+#include "tests/operator/kube/tunnel_proxy.h"
 
 namespace lockstep::kube {
 namespace {
@@ -193,6 +194,19 @@ TEST_F(RealServerTest, ARotatedAuthorityIsReadAgainWhenTheServerIsNotVouchedFor)
       config_.tls.client_cert_pem;  // a certificate, but no authority of the server
   EXPECT_EQ(error_of(connect(rotated)->get(path("a"))).http_status, 404);
   std::filesystem::remove_all(folder);
+}
+
+TEST_F(RealServerTest, AProxysTunnelIsVerifiedEndToEnd) {
+  TunnelProxy proxy;
+  ClientConfig through = config_;
+  through.proxy_url = proxy.url();
+  through.tls.server_name = "kubernetes.default.svc";
+  {
+    const auto client = connect(through);
+    value_of(client->create(path(""), body("a", "1")));
+    EXPECT_EQ(value_of(client->get(path("a")))["data"]["x"], "1");
+  }
+  EXPECT_EQ(proxy.request().substr(0, 18), "CONNECT 127.0.0.1:");
 }
 
 TEST_F(RealServerTest, InitialEventsEndWithABookmarkOfTheirVersion) {

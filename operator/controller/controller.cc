@@ -127,13 +127,14 @@ Result<void> run_controller(const ControllerOptions& options, int signal_fd) {
         return common::fetch_status(host, port, kStatusTimeout);
       },
       wake);
-  ClusterView view(*client, {options.ns,
-                             wake,
-                             [&log](const std::string& message) {
-                               log.warning("watch_trouble", {{"message", message}});
-                             },
-                             options.watches_nodes,
-                             {.min_watch = options.watch_timeout}});
+  ClusterView view(
+      *client, {options.ns,
+                wake,
+                [&log](const std::string& message) {
+                  log.warning("watch_trouble", {{"message", message}});
+                },
+                options.watches_nodes,
+                {.initial_limit = options.request_timeout, .min_watch = options.watch_timeout}});
   ASSIGN_OR_RETURN(const std::unique_ptr<common::HttpServer> server, serve(options, metrics, view));
   log.info("started", {{"server", options.cluster.server},
                        {"namespace", options.ns.empty() ? "all" : options.ns},

@@ -98,6 +98,22 @@ TEST(WatchStateTest, OtherListErrorsBeginAgainWithPages) {
   EXPECT_EQ(options.continue_token, "");
 }
 
+TEST(WatchStateTest, ARefusedListWaitsAsLongAsTheServerWishes) {
+  for (const bool initial_events : {false, true}) {
+    WatchSettings settings;
+    settings.initial_events = initial_events;
+    WatchState state({}, settings);
+    ApiError overloaded = error(ErrorCode::kUnavailable, 429);
+    overloaded.retry_after = std::chrono::seconds(9);
+    if (initial_events) {
+      state.on_watch_end(overloaded, milliseconds(1));
+    } else {
+      state.on_list_error(overloaded);
+    }
+    EXPECT_EQ(state.next(0).delay, milliseconds(9000));
+  }
+}
+
 TEST(WatchStateTest, EventsAndBookmarksAdvanceTheVersion) {
   WatchState state = synced_at("200");
   const EventVerdict added = state.on_line(event("ADDED", "a", "204"));

@@ -52,8 +52,10 @@ json meta(const std::string& kind, const std::string& api_version, const std::st
 
 }  // namespace
 
-FaultyCluster::FaultyCluster(const std::string& ns, uint64_t seed)
-    : ns_(ns), admin_(admin_config()) {
+FaultyCluster::FaultyCluster(const std::string& job, uint64_t seed)
+    : job_(job),
+      ns_(job + "-" + std::to_string(std::chrono::system_clock::now().time_since_epoch().count())),
+      admin_(admin_config()) {
   auto client = kube::make_http_client(admin_, {});
   if (!client) throw std::runtime_error(client.error().message);
   client_ = std::move(client).value();
@@ -66,7 +68,6 @@ FaultyCluster::FaultyCluster(const std::string& ns, uint64_t seed)
                         {"name", "cluster-admin"}};
   binding["subjects"] =
       json::array({{{"kind", "ServiceAccount"}, {"name", "operator"}, {"namespace", ns_}}});
-  client_->remove({kBindings, "", ns_, ""}, {});  // of an interrupted run
   value_of(client_->create({kBindings, "", "", ""}, binding));
   folder_ = ::testing::TempDir() + "faults-XXXXXX";
   if (mkdtemp(folder_.data()) == nullptr) throw std::runtime_error("no folder");
@@ -85,7 +86,7 @@ FaultyCluster::~FaultyCluster() {
   }
   pod_watch_.request_stop();
   pod_watch_.join();
-  client_->remove({kJobs, ns_, "job", ""}, {});
+  client_->remove({kJobs, ns_, job_, ""}, {});
   client_->remove({kBindings, "", ns_, ""}, {});
   client_->remove({kNamespaces, "", ns_, ""}, {});
   std::filesystem::remove_all(folder_);
@@ -117,7 +118,7 @@ void FaultyCluster::restart_operator() {
 }
 
 void FaultyCluster::create_job() {
-  json job = meta("TrainingJob", "lockstep.dev/v1alpha1", "job");
+  json job = meta("TrainingJob", "lockstep.dev/v1alpha1", job_);
   job["spec"] = {
       {"ranks", 2},
       {"command",
@@ -163,6 +164,11 @@ std::map<std::string, std::set<std::string>> FaultyCluster::pods_ever() const {
   return pods_;
 }
 
+std::set<std::string> FaultyCluster::gang(int attempt) const {
+  const std::string prefix = job_ + "-" + std::to_string(attempt) + "-";
+  return {prefix + "0", prefix + "1"};
+}
+
 bool FaultyCluster::await_pods(const std::set<std::string>& names) {
   const Clock::time_point deadline = Clock::now() + kLimit;
   while (Clock::now() < deadline) {
@@ -187,7 +193,7 @@ json FaultyCluster::await_end() {
   const Clock::time_point deadline = Clock::now() + kLimit;
   json status;
   while (Clock::now() < deadline) {
-    status = value_of(client_->get({kJobs, ns_, "job", ""})).value("status", json::object());
+    status = value_of(client_->get({kJobs, ns_, job_, ""})).value("status", json::object());
     const std::string state = status.value("state", "");
     if (state == "Succeeded" || state == "Failed") break;
     std::this_thread::sleep_for(kLook);

@@ -20,8 +20,9 @@ namespace lockstep::testing {
 
 class FaultyCluster {
  public:
-  // Throws if the server cannot be used.
-  FaultyCluster(const std::string& ns, uint64_t seed);
+  // The job is called `job`, and the namespace too, with the time. Throws if the server cannot be
+  // used.
+  FaultyCluster(const std::string& job, uint64_t seed);
   // Ends the operator and deletes the namespace.
   ~FaultyCluster();
   FaultyCluster(const FaultyCluster&) = delete;
@@ -40,7 +41,9 @@ class FaultyCluster {
 
   // The newest resource version.
   std::string version();
-  // Blocks until pods of these names have been seen; false after kLimit.
+  // The names of the pods of an attempt.
+  std::set<std::string> gang(int attempt) const;
+  // Blocks until all these pods have been seen; false after kLimit.
   bool await_pods(const std::set<std::string>& names);
   // Blocks until the operator has asked for that many writes; false after kLimit.
   bool await_writes(int64_t count);
@@ -56,6 +59,7 @@ class FaultyCluster {
 
   void follow_pods(const std::stop_token& stop, const std::string& since);
 
+  const std::string job_;
   const std::string ns_;
   std::string folder_;  // of the token
   kube::ClientConfig admin_;

@@ -197,7 +197,6 @@ void FaultProxy::serve(Connection& connection) {
   while (connection.socket.read(request)) {
     {
       const MutexLock lock(mutex_);
-      ++counts_.requests;
       if (fault_ != Fault::kNone) ++counts_.in_fault;
       if (kube::is_write(request.http)) ++counts_.writes;
     }

@@ -37,7 +37,6 @@ std::string_view to_string(Fault fault);
 
 // What the proxy was asked for since it began.
 struct ProxyCounts {
-  int64_t requests = 0;  // of all kinds
   int64_t writes = 0;    // asked for, done or not
   int64_t in_fault = 0;  // of all kinds, while a fault lasted
   int64_t hit = 0;       // that the fault touched

@@ -12,7 +12,6 @@
 #include "operator/controller/controller_metrics.h"
 #include "operator/controller/progress_poller.h"
 #include "operator/controller/reconciler.h"
-#include "operator/kube/http_client.h"
 #include "operator/kube/mutex.h"
 #include "operator/kube/work_queue.h"
 #include "runtime/common/http_server.h"
@@ -117,7 +116,7 @@ Result<void> run_controller(const ControllerOptions& options, int signal_fd) {
   std::stop_source calls;
   client_options.stop = calls.get_token();
   ASSIGN_OR_RETURN(const std::unique_ptr<kube::Client> client,
-                   kube::make_http_client(options.cluster, client_options));
+                   options.connect(options.cluster, client_options));
 
   kube::WorkQueue queue({.max_backoff = kMaxBackoff}, metrics.queue_observer());
   const auto wake = [&queue](const kube::ObjectKey& job) { queue.add(job); };

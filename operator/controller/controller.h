@@ -2,9 +2,12 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "operator/kube/client_config.h"
+#include "operator/kube/http_client.h"
 #include "operator/plan/plan.h"
 #include "runtime/common/result.h"
 
@@ -22,6 +25,10 @@ struct ControllerOptions {
   std::chrono::seconds request_timeout{65};  // for a whole answer; the server's own limit is 60 s
   // A watch lasts 1 to 2 times this, and this plus 5 s may pass before a silent one is given up.
   std::chrono::seconds watch_timeout{300};
+  // How the API server is reached; a test puts a client here that dies at a chosen write.
+  std::function<common::Result<std::unique_ptr<kube::Client>>(const kube::ClientConfig&,
+                                                              kube::HttpClientOptions)>
+      connect = kube::make_http_client;
 };
 
 // Runs until `signal_fd` is readable (a signalfd of SIGTERM and SIGINT), then lets the reconciles

@@ -151,8 +151,11 @@ FakeApiServer::Answer FakeApiServer::delete_locked(const kube::ResourcePath& pat
       object["metadata"]["resourceVersion"] != options.resource_version) {
     return refusal(ErrorCode::kConflict, 409, "the version in the precondition does not match");
   }
+  // Nobody has to end what never began, or has ended; see tests/support/object_table.h.
   const bool has_node = object.value("spec", json::object()).contains("nodeName");
-  if (!has_node || options.grace_period_seconds.value_or(1) == 0) {
+  const std::string phase = object.value("status", json::object()).value("phase", "");
+  const bool has_ended = phase == "Succeeded" || phase == "Failed";
+  if (!has_node || has_ended || options.grace_period_seconds.value_or(1) == 0) {
     drop(plural, key);
     return object;
   }

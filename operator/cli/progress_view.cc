@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include <nlohmann/json.hpp>
+
 #include "operator/api/codec.h"
 
 namespace lockstep::cli {
@@ -19,6 +21,20 @@ std::string short_count(double value) {
   return text;
 }
 
+// "25.6 GFLOP/s (41 % MFU)"
+std::string flops_text(const common::JobProgress& progress) {
+  const bool is_tera = *progress.flops_per_second >= 1e12;
+  char text[64];
+  std::snprintf(text, sizeof text, "%.1f %cFLOP/s",
+                *progress.flops_per_second / (is_tera ? 1e12 : 1e9), is_tera ? 'T' : 'G');
+  std::string result = text;
+  if (progress.mfu) {
+    std::snprintf(text, sizeof text, " (%.0f %% MFU)", 100 * *progress.mfu);
+    result += text;
+  }
+  return result;
+}
+
 }  // namespace
 
 std::string render_bar(const common::JobProgress& progress, int width) {
@@ -32,6 +48,7 @@ std::string render_bar(const common::JobProgress& progress, int width) {
   if (progress.step == 0) return text + "  " + progress.phase;
   text += "  loss " + api::format_loss(progress.loss) + "  " +
           short_count(progress.tokens_per_second) + " tok/s";
+  if (progress.flops_per_second) text += "  " + flops_text(progress);
   if (progress.eta_seconds) {
     text += "  eta " + api::format_duration(std::chrono::seconds(*progress.eta_seconds));
   }
@@ -43,6 +60,10 @@ std::string render_line(const common::JobProgress& progress) {
       "step=" + std::to_string(progress.step) +
       " total_steps=" + std::to_string(progress.total_steps) + " loss=" + progress.loss +
       " tokens_per_second=" + std::to_string(static_cast<int64_t>(progress.tokens_per_second));
+  if (progress.flops_per_second) {
+    text += " flops_per_second=" + std::to_string(static_cast<int64_t>(*progress.flops_per_second));
+  }
+  if (progress.mfu) text += " mfu=" + nlohmann::json(*progress.mfu).dump();
   if (progress.eta_seconds) text += " eta_seconds=" + std::to_string(*progress.eta_seconds);
   return text;
 }

@@ -11,10 +11,11 @@
 
 namespace lockstep::cli {
 
-// "[#########---------------------]  30/100  loss 2.3147  41.2k tok/s  eta 1m32s", without a line
-// end.
+// "[#########---------------------]  30/100  loss 2.3147  41.2k tok/s  25.6 GFLOP/s (41 % MFU)  eta
+// 1m32s", without a line end.
 std::string render_bar(const common::JobProgress& progress, int width);
-// "step=30 total_steps=100 loss=2.3147 tokens_per_second=41200 eta_seconds=92"
+// "step=30 total_steps=100 loss=2.3147 tokens_per_second=41200 flops_per_second=25600000000
+// mfu=0.41 eta_seconds=92"; what is not known is left out.
 std::string render_line(const common::JobProgress& progress);
 
 class ProgressView {

@@ -42,6 +42,13 @@ struct Failure {
 // Shared by the operation in the queue and the Pending of its issuer.
 class Completion {
  public:
+  // Of nothing: done from the start, and nobody is told of it.
+  Completion() : done_(true) {}
+  Completion(const Standing& own, CollectiveObserver* observer) : own_(own), observer_(observer) {}
+
+  const Standing& own() const { return own_; }
+  CollectiveObserver* observer() const { return observer_; }
+
   void finish(std::optional<Failure> failure) {
     const std::lock_guard lock(mutex_);
     failure_ = std::move(failure);
@@ -53,8 +60,14 @@ class Completion {
     changed_.wait(lock, [this] { return done_; });
     return failure_;
   }
+  bool is_done() {
+    const std::lock_guard lock(mutex_);
+    return done_;
+  }
 
  private:
+  const Standing own_;
+  CollectiveObserver* const observer_ = nullptr;  // may be null
   std::mutex mutex_;
   std::condition_variable changed_;
   bool done_ = false;               // guarded by mutex_
@@ -67,19 +80,31 @@ class QueuedPending final : public Pending {
       : completion_(std::move(completion)) {}
   ~QueuedPending() override { completion_->await(); }
   void wait() override {
-    if (const std::optional<Failure> failure = completion_->await()) raise(*failure);
+    CollectiveObserver* const observer = completion_->observer();
+    const bool is_observed = observer != nullptr && !completion_->is_done();
+    if (is_observed) observer->wait_begins(completion_->own().what.data());
+    const std::optional<Failure> failure = completion_->await();
+    if (is_observed) observer->wait_ended();
+    if (failure) raise(*failure);
   }
 
  private:
   std::shared_ptr<Completion> completion_;
 };
 
+// What a collective and the groups split from it share; of the issuing thread.
+struct Issuer {
+  CollectiveObserver* observer = nullptr;
+  int64_t step = 0;
+  int num_queues = 0;
+};
+
 class AsyncCollective final : public Collective {
  public:
-  // `step` is that of this collective and of the groups split from it.
-  AsyncCollective(std::unique_ptr<Transport> transport, std::shared_ptr<int64_t> step)
+  AsyncCollective(std::unique_ptr<Transport> transport, std::shared_ptr<Issuer> issuer)
       : transport_(std::move(transport)),
-        step_(std::move(step)),
+        issuer_(std::move(issuer)),
+        queue_index_(issuer_->num_queues++),
         worker_([this](const std::stop_token& stop) { run(stop); }) {}
 
   int rank() const override { return transport_->rank(); }
@@ -93,8 +118,9 @@ class AsyncCollective final : public Collective {
                              " bytes per rank into " + std::to_string(full.size()));
     }
     if (full.empty()) return nothing_to_do();
-    const Standing own = make_standing(++num_issued_, *step_, Verb::kAllGather, shard.size(), what);
-    return enqueue([this, shard, full, own] { transport_->all_gather(shard, full, own); });
+    return enqueue(
+        stand(Verb::kAllGather, shard.size(), what),
+        [this, shard, full](const Standing& own) { transport_->all_gather(shard, full, own); });
   }
 
   PendingPtr all_to_all(std::span<const std::byte> send, std::span<std::byte> recv,
@@ -104,40 +130,45 @@ class AsyncCollective final : public Collective {
                              " bytes into " + std::to_string(recv.size()));
     }
     if (send.empty()) return nothing_to_do();
-    const Standing own =
-        make_standing(++num_issued_, *step_, Verb::kAllToAll, send.size() / num_ranks(), what);
-    return enqueue([this, send, recv, own] { transport_->all_to_all(send, recv, own); });
+    return enqueue(
+        stand(Verb::kAllToAll, send.size() / num_ranks(), what),
+        [this, send, recv](const Standing& own) { transport_->all_to_all(send, recv, own); });
   }
 
-  void begin_step(int64_t step) override { *step_ = step; }
+  void begin_step(int64_t step) override { issuer_->step = step; }
 
   std::unique_ptr<Collective> split(std::span<const int> members) override {
-    const Standing own = make_standing(++num_issued_, *step_, Verb::kAllGather, kGroupTextBytes,
-                                       "forming groups of ranks");
     std::unique_ptr<Transport> group;
-    enqueue([&] { group = transport_->split(members, own); })->wait();
-    return std::make_unique<AsyncCollective>(std::move(group), step_);
+    enqueue(stand(Verb::kAllGather, kGroupTextBytes, "forming groups of ranks"),
+            [&](const Standing& own) { group = transport_->split(members, own); })
+        ->wait();
+    return std::make_unique<AsyncCollective>(std::move(group), issuer_);
   }
 
  private:
+  using Clock = CollectiveSpan::Clock;
+  using Run = std::function<void(const Standing& own)>;
   struct Operation {
-    std::function<void()> run;
+    Run run;
     std::shared_ptr<Completion> completion;
+    Clock::time_point issued;
   };
 
   size_t num_ranks() const { return static_cast<size_t>(transport_->world_size()); }
 
   static PendingPtr nothing_to_do() {
-    auto completion = std::make_shared<Completion>();
-    completion->finish(std::nullopt);
-    return std::make_unique<QueuedPending>(std::move(completion));
+    return std::make_unique<QueuedPending>(std::make_shared<Completion>());
   }
 
-  PendingPtr enqueue(std::function<void()> operation) {
-    auto completion = std::make_shared<Completion>();
+  Standing stand(Verb verb, size_t slice_bytes, std::string_view what) {
+    return make_standing(++num_issued_, issuer_->step, verb, slice_bytes, what);
+  }
+
+  PendingPtr enqueue(const Standing& own, Run operation) {
+    auto completion = std::make_shared<Completion>(own, issuer_->observer);
     {
       const std::lock_guard lock(mutex_);
-      queue_.push_back({std::move(operation), completion});
+      queue_.push_back({std::move(operation), completion, Clock::now()});
       issued_.notify_one();
     }
     return std::make_unique<QueuedPending>(std::move(completion));
@@ -154,14 +185,26 @@ class AsyncCollective final : public Collective {
       const Operation operation = std::move(queue_.front());
       queue_.pop_front();
       lock.unlock();
-      if (!failure) failure = attempt(operation.run);
+      const Clock::time_point began = Clock::now();
+      if (!failure) failure = attempt(operation);
+      tell(operation, began);
       operation.completion->finish(failure);
     }
   }
 
-  static std::optional<Failure> attempt(const std::function<void()>& operation) {
+  void tell(const Operation& operation, Clock::time_point began) const {
+    CollectiveObserver* const observer = operation.completion->observer();
+    if (observer == nullptr) return;
+    observer->carried_out({.what = operation.completion->own().what.data(),
+                           .queue = queue_index_,
+                           .issued = operation.issued,
+                           .began = began,
+                           .ended = Clock::now()});
+  }
+
+  static std::optional<Failure> attempt(const Operation& operation) {
     try {
-      operation();
+      operation.run(operation.completion->own());
       return std::nullopt;
     } catch (const PeerLostError& error) {
       return Failure{Failure::Kind::kPeerLost, error.what()};
@@ -175,8 +218,9 @@ class AsyncCollective final : public Collective {
   }
 
   std::unique_ptr<Transport> transport_;
-  std::shared_ptr<int64_t> step_;  // of the issuing thread
-  uint64_t num_issued_ = 0;        // of the issuing thread
+  std::shared_ptr<Issuer> issuer_;
+  const int queue_index_;
+  uint64_t num_issued_ = 0;  // of the issuing thread
   std::mutex mutex_;
   std::condition_variable_any issued_;
   std::deque<Operation> queue_;  // guarded by mutex_
@@ -185,8 +229,10 @@ class AsyncCollective final : public Collective {
 
 }  // namespace
 
-std::unique_ptr<Collective> make_async_collective(std::unique_ptr<Transport> transport) {
-  return std::make_unique<AsyncCollective>(std::move(transport), std::make_shared<int64_t>(0));
+std::unique_ptr<Collective> make_async_collective(std::unique_ptr<Transport> transport,
+                                                  CollectiveObserver* observer) {
+  return std::make_unique<AsyncCollective>(std::move(transport),
+                                           std::make_shared<Issuer>(Issuer{.observer = observer}));
 }
 
 std::vector<std::string> gather_group_texts(Transport& transport, const std::string& text,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/comm/collective.h"
+#include "runtime/comm/collective_observer.h"
 #include "runtime/comm/standing.h"
 
 namespace lockstep::runtime {
@@ -40,6 +41,9 @@ std::vector<std::string> gather_group_texts(Transport& transport, const std::str
 
 // After the first failure every later operation fails the same way. Destroying the Collective
 // finishes what was issued. Throws std::logic_error at issue if buffer sizes do not fit together.
-std::unique_ptr<Collective> make_async_collective(std::unique_ptr<Transport> transport);
+//   observer: told of its operations and of those of groups split from it; null: nobody is. It must
+//   outlive them.
+std::unique_ptr<Collective> make_async_collective(std::unique_ptr<Transport> transport,
+                                                  CollectiveObserver* observer);
 
 }  // namespace lockstep::runtime

@@ -231,7 +231,8 @@ class GlooTransport final : public Transport {
 std::unique_ptr<Collective> make_gloo_collective(const c10::intrusive_ptr<c10d::Store>& store,
                                                  const GlooOptions& options,
                                                  std::unique_ptr<Beacon> beacon) {
-  return make_async_collective(std::make_unique<GlooTransport>(store, options, std::move(beacon)));
+  return make_async_collective(std::make_unique<GlooTransport>(store, options, std::move(beacon)),
+                               options.observer);
 }
 
 }  // namespace lockstep::runtime

@@ -9,6 +9,7 @@
 
 #include "runtime/comm/beacon.h"
 #include "runtime/comm/collective.h"
+#include "runtime/comm/collective_observer.h"
 
 namespace lockstep::runtime {
 
@@ -17,6 +18,7 @@ struct GlooOptions {
   int world_size = 1;
   std::string local_address;  // numeric; peers dial it
   std::chrono::milliseconds timeout{600'000};
+  CollectiveObserver* observer = nullptr;  // as make_async_collective()
 };
 
 // Connects all ranks through `store`, which must be a prefix that no other group uses (a second

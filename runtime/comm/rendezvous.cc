@@ -188,7 +188,8 @@ std::unique_ptr<Collective> connect_gloo(const RendezvousOptions& options, Meeti
                               {.rank = options.rank,
                                .world_size = options.world_size,
                                .local_address = local_address,
-                               .timeout = options.timeout},
+                               .timeout = options.timeout,
+                               .observer = options.observer},
                               std::move(beacon));
 }
 
@@ -209,7 +210,7 @@ std::unique_ptr<Collective> meet(const RendezvousOptions& options) {
 
   std::unique_ptr<Collective> collective;
   if (backend == "shared-memory") {
-    collective = make_shm_collective(std::move(segment), options.timeout);
+    collective = make_shm_collective(std::move(segment), options.timeout, options.observer);
   } else if (backend == "gloo") {
     collective = connect_gloo(options, meeting);
   }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "runtime/comm/collective.h"
+#include "runtime/comm/collective_observer.h"
 #include "runtime/common/train_config.h"
 
 namespace lockstep::runtime {
@@ -28,6 +29,9 @@ struct RendezvousOptions {
   int attempt = 0;  // ranks of different attempts never meet
   common::CommunicationConfig::Backend backend = common::CommunicationConfig::Backend::kAuto;
   std::chrono::milliseconds timeout{600'000};  // of the meeting and of every collective after it
+  // Told of all collectives; must outlive the result. A world of one rank never waits and tells
+  // nothing. Null: nobody is told.
+  CollectiveObserver* observer = nullptr;
 };
 
 // Meets the other ranks at master_addr:master_port, where rank 0 listens, and returns the backend

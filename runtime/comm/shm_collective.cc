@@ -241,9 +241,10 @@ class ShmTransport final : public Transport {
 }  // namespace
 
 std::unique_ptr<Collective> make_shm_collective(std::unique_ptr<ShmSegment> segment,
-                                                std::chrono::milliseconds timeout) {
+                                                std::chrono::milliseconds timeout,
+                                                CollectiveObserver* observer) {
   return make_async_collective(
-      std::make_unique<ShmTransport>(std::move(segment), timeout, std::vector<int>{}));
+      std::make_unique<ShmTransport>(std::move(segment), timeout, std::vector<int>{}), observer);
 }
 
 }  // namespace lockstep::runtime

@@ -5,13 +5,15 @@
 #include <memory>
 
 #include "runtime/comm/collective.h"
+#include "runtime/comm/collective_observer.h"
 #include "runtime/comm/shm_segment.h"
 
 namespace lockstep::runtime {
 
 // `timeout` bounds each operation from the moment its turn comes. A dead peer is noticed within a
-// few tenths of a second.
+// few tenths of a second. `observer`: as make_async_collective().
 std::unique_ptr<Collective> make_shm_collective(std::unique_ptr<ShmSegment> segment,
-                                                std::chrono::milliseconds timeout);
+                                                std::chrono::milliseconds timeout,
+                                                CollectiveObserver* observer = nullptr);
 
 }  // namespace lockstep::runtime

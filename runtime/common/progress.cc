@@ -22,6 +22,43 @@ RankHeartbeat decode_heartbeat(const nlohmann::json& json) {
   return heartbeat;
 }
 
+std::optional<StepParts> decode_parts(const nlohmann::json& json) {
+  const auto found = json.find("stepParts");
+  if (found == json.end()) return std::nullopt;
+  StepParts parts{};
+  for (std::size_t i = 0; i < kNumStepParts; ++i) {
+    parts[i] = found->at(std::string(kStepPartNames[i])).get<double>();
+  }
+  return parts;
+}
+
+std::optional<MemoryUse> decode_memory(const nlohmann::json& json) {
+  const auto found = json.find("memory");
+  if (found == json.end()) return std::nullopt;
+  return MemoryUse{.buffer_bytes = found->at("bufferBytes").get<int64_t>(),
+                   .buffer_peak_bytes = found->at("bufferPeakBytes").get<int64_t>(),
+                   .resident_bytes = found->at("residentBytes").get<int64_t>(),
+                   .resident_peak_bytes = found->at("residentPeakBytes").get<int64_t>()};
+}
+
+void encode_measures(const JobProgress& progress, nlohmann::ordered_json& json) {
+  if (progress.gradient_norm) json["gradientNorm"] = *progress.gradient_norm;
+  if (progress.learning_rate) json["learningRate"] = *progress.learning_rate;
+  if (progress.flops_per_second) json["flopsPerSecond"] = *progress.flops_per_second;
+  if (progress.mfu) json["mfu"] = *progress.mfu;
+  if (progress.step_parts) {
+    for (std::size_t i = 0; i < kNumStepParts; ++i) {
+      json["stepParts"][std::string(kStepPartNames[i])] = (*progress.step_parts)[i];
+    }
+  }
+  if (progress.memory) {
+    json["memory"] = {{"bufferBytes", progress.memory->buffer_bytes},
+                      {"bufferPeakBytes", progress.memory->buffer_peak_bytes},
+                      {"residentBytes", progress.memory->resident_bytes},
+                      {"residentPeakBytes", progress.memory->resident_peak_bytes}};
+  }
+}
+
 JobProgress decode_object(const nlohmann::json& json) {
   JobProgress progress{.job = json.at("job").get<std::string>(),
                        .attempt = json.at("attempt").get<int>(),
@@ -42,6 +79,12 @@ JobProgress decode_object(const nlohmann::json& json) {
   read_optional(json, "etaSeconds", progress.eta_seconds);
   read_optional(json, "lastCheckpointStep", progress.last_checkpoint_step);
   read_optional(json, "slowestRank", progress.slowest_rank);
+  read_optional(json, "gradientNorm", progress.gradient_norm);
+  read_optional(json, "learningRate", progress.learning_rate);
+  read_optional(json, "flopsPerSecond", progress.flops_per_second);
+  read_optional(json, "mfu", progress.mfu);
+  progress.step_parts = decode_parts(json);
+  progress.memory = decode_memory(json);
   if (const auto ranks = json.find("ranks"); ranks != json.end()) {
     for (const nlohmann::json& heartbeat : *ranks) {
       progress.ranks.push_back(decode_heartbeat(heartbeat));
@@ -67,6 +110,7 @@ std::string encode(const JobProgress& progress) {
   if (progress.eta_seconds) json["etaSeconds"] = *progress.eta_seconds;
   if (progress.last_checkpoint_step) json["lastCheckpointStep"] = *progress.last_checkpoint_step;
   if (progress.slowest_rank) json["slowestRank"] = *progress.slowest_rank;
+  encode_measures(progress, json);
   for (const RankHeartbeat& heartbeat : progress.ranks) {
     nlohmann::ordered_json entry = {{"rank", heartbeat.rank},
                                     {"step", heartbeat.step},

@@ -8,16 +8,26 @@
 #include <vector>
 
 #include "runtime/common/result.h"
+#include "runtime/common/step_parts.h"
 
 namespace lockstep::common {
 
 struct RankHeartbeat {
   int rank = 0;
   int64_t step = 0;         // last finished step
-  double step_seconds = 0;  // of that step, until the rank waited for the others
+  double step_seconds = 0;  // of that step, without waits for the others
   // Since the rank's last finished step or phase change. Only of the rank that answers: a step ends
   // with all ranks at once, so it does not know how long ago another one did something.
   std::optional<double> age_seconds;
+};
+
+// Bytes of a rank's memory, now and at most.
+struct MemoryUse {
+  int64_t buffer_bytes = 0;  // allocated: weights, gradients, moments, activations and sums
+  int64_t buffer_peak_bytes = 0;
+  int64_t resident_bytes = 0;  // reserved of the machine by the whole process
+  int64_t resident_peak_bytes = 0;
+  bool operator==(const MemoryUse&) const = default;
 };
 
 struct JobProgress {
@@ -37,6 +47,13 @@ struct JobProgress {
   std::optional<int> slowest_rank;   // rank 0 only
   // Since this rank's own last finished step or phase change: every rank tells it.
   std::optional<double> age_seconds{};
+  // Of the last step; absent before the first one.
+  std::optional<double> gradient_norm{};  // before clipping
+  std::optional<double> learning_rate{};
+  std::optional<double> flops_per_second{};  // model FLOP/s over all ranks, as tokens_per_second
+  std::optional<double> mfu{};               // share of the ranks' peak, where that is known
+  std::optional<StepParts> step_parts{};     // seconds of this rank by part
+  std::optional<MemoryUse> memory{};         // of this rank
 };
 
 std::string encode(const JobProgress& progress);  // JSON, camelCase

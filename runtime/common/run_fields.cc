@@ -42,10 +42,14 @@ Field communication_section() {
 }
 
 Field logging_section() {
+  Field peak = positive(number("peakFlopsPerRank", 0, 1e18, 0,
+                               "Peak FLOP/s of one rank's device in the precision used, for the "
+                               "utilisation (mfu); none is told unless given."));
+  peak.default_value = nullptr;
   Field field = object(
       "logging", "What is written down while training.",
-      {defaulted(integer("everySteps", 1, kMaxCount, "Steps between lines of metrics.jsonl."),
-                 10)});
+      {defaulted(integer("everySteps", 1, kMaxCount, "Steps between lines of metrics.jsonl."), 10),
+       peak});
   field.planned = {"tensorboard"};
   return field;
 }

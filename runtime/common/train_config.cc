@@ -226,7 +226,8 @@ TrainConfig decode_train(const json& train) {
                          evaluation.at("earlyStoppingPatience").get<int64_t>()},
       .export_at_end = full.at("export").at("atEnd").get<bool>(),
       .export_dtype = decode_dtype(full.at("export").at("dtype")),
-      .log_every_steps = full.at("logging").at("everySteps").get<int64_t>(),
+      .logging = {.every_steps = full.at("logging").at("everySteps").get<int64_t>(),
+                  .peak_flops_per_rank = full.at("logging").value("peakFlopsPerRank", 0.0)},
       .communication = decode_communication(full.at("communication")),
       .seed = full.at("seed").get<int64_t>()};
 }

@@ -131,6 +131,11 @@ struct CommunicationConfig {
   int64_t timeout_seconds = 600;
 };
 
+struct LoggingConfig {
+  int64_t every_steps = 10;
+  double peak_flops_per_rank = 0;  // FLOP/s; 0 = unknown
+};
+
 struct TrainConfig {
   ModelConfig model;
   std::vector<bool> frozen;  // [unit of the model]: keeps its first weights; empty = none does
@@ -149,7 +154,7 @@ struct TrainConfig {
   EvaluationConfig evaluation;
   bool export_at_end = true;
   DType export_dtype = DType::kFp32;
-  int64_t log_every_steps = 10;
+  LoggingConfig logging;
   CommunicationConfig communication;
   int64_t seed = 42;
 };

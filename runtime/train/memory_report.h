@@ -4,8 +4,12 @@
 #include <string_view>
 
 #include "runtime/common/log.h"
+#include "runtime/common/progress.h"
 
 namespace lockstep::runtime {
+
+// What this process takes, now and at most.
+common::MemoryUse memory_now();
 
 // One line of the log: bytes of the runtime's own buffers and of the whole process, now and at
 // most.

@@ -25,20 +25,47 @@ std::string json_number(double value) {
   return std::isfinite(value) ? with_all_digits(value) : "null";
 }
 
+// What was measured of a step, each with a comma before it.
+std::string encode_measures(const LoggedStep& logged) {
+  std::string text;
+  const auto add = [&text](std::string_view key, double value) {
+    text.append(", \"").append(key).append("\": ").append(with_all_digits(value));
+  };
+  const auto add_bytes = [&text](std::string_view key, int64_t bytes) {
+    text.append(", \"").append(key).append("\": ").append(std::to_string(bytes));
+  };
+  add("tokens_per_second", static_cast<double>(logged.last.step_tokens) / logged.step_seconds);
+  add("step_seconds", logged.step_seconds);
+  for (std::size_t part = 0; part < common::kNumStepParts; ++part) {
+    add(std::string(common::kStepPartNames[part]).append("_seconds"), logged.parts[part]);
+  }
+  add("busy_seconds_min", logged.busy.min);
+  add("busy_seconds_median", logged.busy.median);
+  add("busy_seconds_max", logged.busy.max);
+  text.append(", \"slowest_rank\": ").append(std::to_string(logged.busy.slowest_rank));
+  const double flops_per_second = logged.cost.flops / logged.step_seconds;
+  add("flops_per_second", flops_per_second);
+  if (logged.cost.peak_flops_per_second > 0) {
+    add("mfu", flops_per_second / logged.cost.peak_flops_per_second);
+  }
+  add_bytes("buffer_bytes", logged.memory.buffer_bytes);
+  add_bytes("buffer_peak_bytes", logged.memory.buffer_peak_bytes);
+  add_bytes("resident_bytes", logged.memory.resident_bytes);
+  add_bytes("resident_peak_bytes", logged.memory.resident_peak_bytes);
+  return text;
+}
+
 }  // namespace
 
 std::string encode_metrics_line(const LoggedStep& logged) {
   const StepStats& stats = logged.last;
-  const double tokens_per_second = static_cast<double>(stats.step_tokens) / logged.step_seconds;
   return "{\"step\": " + std::to_string(stats.step) + ", \"loss\": " + json_number(stats.loss) +
          ", \"grad_norm\": " + json_number(stats.gradient_norm) +
          ", \"learning_rate\": " + with_all_digits(stats.learning_rate) +
          (stats.loss_scale ? ", \"loss_scale\": " + json_number(*stats.loss_scale) : "") +
          (stats.skipped ? ", \"skipped\": true" : "") +
          ", \"tokens\": " + std::to_string(stats.step * stats.step_tokens) +
-         ", \"loss_tokens\": " + std::to_string(stats.loss_tokens) +
-         ", \"tokens_per_second\": " + with_all_digits(tokens_per_second) +
-         ", \"step_seconds\": " + with_all_digits(logged.step_seconds) + "}";
+         ", \"loss_tokens\": " + std::to_string(stats.loss_tokens) + encode_measures(logged) + "}";
 }
 
 std::string encode_metrics_line(const Evaluation& evaluation) {

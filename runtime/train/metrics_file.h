@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/common/result.h"
+#include "runtime/train/busy_skew.h"
 #include "runtime/train/status_board.h"
 
 namespace lockstep::runtime {
@@ -15,10 +16,16 @@ inline constexpr char kMetricsFileName[] = "metrics.jsonl";
 // What is told about the steps since the last line.
 struct LoggedStep {
   StepStats last;
-  double step_seconds = 0;  // mean since the last line
+  // Means since the last line.
+  double step_seconds = 0;
+  common::StepParts parts{};
+  BusySkew busy;
+  StepCost cost;
+  common::MemoryUse memory;  // of this rank, now
 };
 
-// One line without its end. Loss and the like carry all digits.
+// One line without its end. Loss and the like carry all digits. What a step computes comes first
+// and ends with `loss_tokens`; all that follows was measured, and differs from run to run.
 std::string encode_metrics_line(const LoggedStep& logged);
 
 // The line of an evaluation, without its end; it follows the line of its step, if that is logged.

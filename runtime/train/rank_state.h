@@ -18,6 +18,7 @@
 #include "runtime/parallel/global_norm.h"
 #include "runtime/parallel/parallelism.h"
 #include "runtime/train/checkpoint_saver.h"
+#include "runtime/train/step_clock.h"
 #include "runtime/train/step_guard.h"
 
 namespace lockstep::runtime {
@@ -28,6 +29,7 @@ struct RankState {
   common::JobFile job;
   std::string run;  // identity of the run, see Note [Whose output it is]
   common::Log log;
+  std::unique_ptr<StepClock> clock = std::make_unique<StepClock>();
   std::unique_ptr<Collective> collective;
   std::optional<SampleSource> samples;
   std::optional<Samples> validation;  // if the configuration names some

@@ -70,14 +70,14 @@ Result<bool> prepare(const RankState& s, Disk& disk) {
 }
 
 void meet(RankState& s) {
-  s.collective =
-      connect({.rank = s.env.rank,
-               .world_size = s.env.world_size,
-               .master_addr = s.env.master_addr,
-               .master_port = s.env.master_port,
-               .attempt = s.env.attempt,
-               .backend = s.config().communication.backend,
-               .timeout = std::chrono::seconds(s.config().communication.timeout_seconds)});
+  s.collective = connect({.rank = s.env.rank,
+                          .world_size = s.env.world_size,
+                          .master_addr = s.env.master_addr,
+                          .master_port = s.env.master_port,
+                          .attempt = s.env.attempt,
+                          .backend = s.config().communication.backend,
+                          .timeout = std::chrono::seconds(s.config().communication.timeout_seconds),
+                          .observer = s.clock.get()});
 }
 
 // Rank 0 writes a nonce and tells it; who does not find it has another folder.

@@ -1,6 +1,7 @@
 // What a rank shows of itself: /status, /metrics and /healthz.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <mutex>
@@ -11,6 +12,7 @@
 #include "runtime/common/http_server.h"
 #include "runtime/common/metrics.h"
 #include "runtime/common/progress.h"
+#include "runtime/common/step_parts.h"
 
 namespace lockstep::runtime {
 
@@ -32,12 +34,19 @@ struct StepStats {
   int64_t step_tokens = 0;           // places of the global batch
   int64_t loss_tokens = 0;           // those of them that have a label
   double step_seconds = 0;           // wall time on this rank
-  std::vector<double> busy_seconds;  // by rank: wall time until it waited for the others
+  std::vector<double> busy_seconds;  // by rank: work in the step, without waits for the others
   bool stop = false;                 // a rank was asked to stop
   bool skipped = false;              // loss or gradient were not finite: no update was made
   int64_t skipped_steps = 0;         // of the run
   std::optional<double> loss_scale;  // that the step ran with; only in fp16
   std::vector<SaveProgress> saves;   // by rank: of the checkpoint under way
+  common::StepParts parts{};         // of step_seconds
+};
+
+// What a step costs, for FLOP/s and utilisation.
+struct StepCost {
+  double flops = 0;                  // model FLOPs of all ranks
+  double peak_flops_per_second = 0;  // of all ranks; 0 = unknown
 };
 
 // One measurement of the validation loss, the same on all ranks but for the time.
@@ -58,6 +67,7 @@ class StatusBoard {
 
   void set_phase(const std::string& phase);  // as in common::JobProgress
   void set_plan(const std::string& strategy, int64_t step, int64_t total_steps);
+  void set_cost(const StepCost& cost);
   void step_done(const StepStats& stats);
   void set_snapshot_bytes(int64_t bytes);
   void training_stood_still(const StandStill& stand_still);
@@ -72,16 +82,23 @@ class StatusBoard {
   using Clock = std::chrono::steady_clock;
 
   prometheus::Gauge& gauge(const std::string& name, const std::string& help);
+  prometheus::Counter& part_counter(common::StepPart part);
+  void show_speed(const StepStats& stats);
+  void show_ranks(const StepStats& stats);
+  void show_step(const StepStats& stats);
+  std::string metrics_page();
 
   const std::string rank_label_;
   common::Metrics metrics_;
   prometheus::Counter& tokens_total_;
   prometheus::Histogram& step_seconds_;
+  std::array<prometheus::Counter*, common::kNumStepParts> part_seconds_{};
 
   mutable std::mutex mutex_;
   common::JobProgress progress_;   // guarded by mutex_
   Clock::time_point last_change_;  // guarded by mutex_
   double mean_step_seconds_ = 0;   // guarded by mutex_; moving average
+  StepCost cost_;                  // guarded by mutex_
 };
 
 }  // namespace lockstep::runtime

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "runtime/common/log.h"
 #include "runtime/train/metrics_file.h"
@@ -13,6 +14,7 @@ namespace lockstep::runtime {
 struct TelemetryOptions {
   int64_t log_every_steps = 10;
   int64_t total_steps = 0;
+  StepCost cost;
 };
 
 class Telemetry {
@@ -28,12 +30,19 @@ class Telemetry {
   void evaluation_done(const Evaluation& evaluation);
 
  private:
+  void add(const StepStats& stats);
+  // What is to be told of the steps since the last line, whose sums begin anew.
+  LoggedStep take(const StepStats& last);
+
   const TelemetryOptions options_;
   const common::Log log_;
   StatusBoard& board_;
   std::optional<MetricsFile> file_;
-  double seconds_since_line_ = 0;
-  int64_t steps_since_line_ = 0;
+  // Sums over the steps since the last line.
+  int64_t num_steps_ = 0;
+  double step_seconds_ = 0;
+  common::StepParts parts_{};
+  std::vector<double> busy_seconds_;  // by rank
 };
 
 }  // namespace lockstep::runtime

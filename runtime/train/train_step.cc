@@ -1,9 +1,9 @@
 #include "runtime/train/train_step.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
 #include <optional>
 #include <string>
 
@@ -15,11 +15,7 @@ namespace {
 
 using common::ExitCode;
 using common::Result;
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
+using common::StepPart;
 
 // See Note [Tied embeddings] in model/head.h.
 void lend_embedding(RankState& s) {
@@ -30,6 +26,7 @@ void lend_embedding(RankState& s) {
 
 // The next micro-batch of this rank, which must be of the step at work.
 const LoadedBatch& next_batch(RankState& s) {
+  s.clock->enter(StepPart::kData);
   Result<const LoadedBatch*> batch = s.loader->next();
   if (!batch) throw RunError(to_failure(ExitCode::kInvalidData, batch.error()));
   return **batch;
@@ -53,10 +50,12 @@ double run_micro_batch(RankState& s, const MicroBatch& batch, int64_t num_labels
                   .loss_scale = static_cast<float>(s.history.loss_scale.scale) /
                                 static_cast<float>(num_labels)};
   const int64_t last = s.decoder->num_blocks() - 1;
+  s.clock->enter(StepPart::kForward);
   for (int64_t block = 0; block < last; ++block) {
     s.decoder->forward_block(block, s.parallelism->unshard(block, block + 1), io);
     s.parallelism->reshard(block);
   }
+  s.clock->enter(StepPart::kBackward);
   const int64_t first = s.first_trained_block();
   for (int64_t block = last; block >= first; --block) {
     const ConstValues params = s.parallelism->unshard(block, block > first ? block - 1 : -1);
@@ -182,7 +181,7 @@ StepControl exchange_control(Collective& collective, const OwnControl& own) {
 }
 
 StepStats train_step(RankState& s, bool stop_wished) {
-  const Clock::time_point start = Clock::now();
+  s.clock->begin_step();
   s.collective->begin_step(s.step + 1);
   std::vector<double> losses;
   int64_t num_labels = 0;  // of the global batch: it comes with the step's first micro-batch
@@ -193,13 +192,13 @@ StepStats train_step(RankState& s, bool stop_wished) {
     require_labels(s, num_labels);
     losses.push_back(run_micro_batch(s, batch.data, num_labels));
   }
-  const double busy_seconds = seconds_since(start);
   s.parallelism->finish_backward();  // gradients of shards() and owned() are final
 
+  s.clock->enter(StepPart::kOptimizer);
   const StepControl control =
       exchange_control(*s.collective, {.micro_batches = s.parallelism->micro_batches(),
                                        .losses = losses,
-                                       .busy_seconds = busy_seconds,
+                                       .busy_seconds = s.clock->busy_seconds(),
                                        .stop_wished = stop_wished,
                                        .save = s.saver->progress()});
   std::optional<NonFinite> cause = find_non_finite(s, control);
@@ -212,18 +211,20 @@ StepStats train_step(RankState& s, bool stop_wished) {
   if (!cause) update_weights(s, lr, norm);
   settle(s, cause);
   ++s.step;
+  const common::StepParts parts = s.clock->end_step();
   StepStats stats = {.step = s.step,
                      .loss = mean_loss(control.micro_losses, num_labels),
                      .gradient_norm = norm.norm,
                      .learning_rate = lr,
                      .step_tokens = s.step_tokens(),
                      .loss_tokens = num_labels,
-                     .step_seconds = seconds_since(start),
+                     .step_seconds = std::accumulate(parts.begin(), parts.end(), 0.0),
                      .busy_seconds = control.busy_seconds,
                      .stop = control.stop,
                      .skipped = cause.has_value(),
                      .skipped_steps = s.history.skipped_steps,
-                     .saves = control.saves};
+                     .saves = control.saves,
+                     .parts = parts};
   if (s.config().precision == common::DType::kFp16) stats.loss_scale = loss_scale;
   return stats;
 }

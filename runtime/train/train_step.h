@@ -20,7 +20,7 @@ StepStats train_step(RankState& s, bool stop_wished);
 // What every rank tells the others once per step.
 struct StepControl {
   std::vector<double> micro_losses;  // sum over the micro-batch's tokens, by index in the batch
-  std::vector<double> busy_seconds;  // by rank
+  std::vector<double> busy_seconds;  // by rank: as StepClock::busy_seconds()
   bool stop = false;                 // any rank's wish
   std::vector<SaveProgress> saves;   // by rank
 };

@@ -11,6 +11,7 @@
 #include "runtime/train/evaluation.h"
 #include "runtime/train/exchange.h"
 #include "runtime/train/exporting.h"
+#include "runtime/train/flops.h"
 #include "runtime/train/loss_svg.h"
 #include "runtime/train/memory_report.h"
 #include "runtime/train/saving.h"
@@ -22,6 +23,13 @@ namespace {
 
 using common::ExitCode;
 using common::Result;
+
+StepCost cost_of_step(const RankState& s) {
+  const double flops_per_token =
+      model_flops_per_token(s.config().model, s.config().data.sequence_length);
+  return {.flops = flops_per_token * static_cast<double>(s.step_tokens()),
+          .peak_flops_per_second = s.config().logging.peak_flops_per_rank * s.env.world_size};
+}
 
 Telemetry open_telemetry(RankState& s, StatusBoard& board) {
   std::optional<MetricsFile> file;
@@ -35,7 +43,9 @@ Telemetry open_telemetry(RankState& s, StatusBoard& board) {
     }
   }
   agree_on(*s.collective, std::move(opened), ExitCode::kOutputUnwritable, "opening metrics.jsonl");
-  return Telemetry({.log_every_steps = s.config().log_every_steps, .total_steps = s.config().steps},
+  return Telemetry({.log_every_steps = s.config().logging.every_steps,
+                    .total_steps = s.config().steps,
+                    .cost = cost_of_step(s)},
                    s.log, board, std::move(file));
 }
 

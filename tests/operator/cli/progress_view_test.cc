@@ -27,6 +27,18 @@ TEST(ProgressViewTest, LineKeepsAllDigitsOfTheLoss) {
             "step=30 total_steps=100 loss=2.31471234 tokens_per_second=41200 eta_seconds=92");
 }
 
+TEST(ProgressViewTest, ShowsFlopsAndTheirShareOfThePeakWhereTheyAreKnown) {
+  common::JobProgress progress = at_step(30);
+  progress.flops_per_second = 25.6e9;
+  EXPECT_NE(render_bar(progress, 10).find("41.2k tok/s  25.6 GFLOP/s  eta"), std::string::npos);
+  EXPECT_NE(render_line(progress).find(" flops_per_second=25600000000 eta_"), std::string::npos);
+  progress.flops_per_second = 1.25e12;
+  progress.mfu = 0.5;
+  EXPECT_NE(render_bar(progress, 10).find("  1.2 TFLOP/s (50 % MFU)  eta"), std::string::npos)
+      << render_bar(progress, 10);
+  EXPECT_NE(render_line(progress).find(" mfu=0.5 eta_"), std::string::npos);
+}
+
 TEST(ProgressViewTest, WithoutATerminalOneLinePerTwentiethOfTheRun) {
   std::ostringstream out;
   ProgressView view(out, false);

@@ -19,6 +19,26 @@ TEST(RunSummaryTest, TakesFirstAndLastLossAndTheMedianSpeed) {
   EXPECT_EQ(summary->tokens_per_second, 200);
 }
 
+TEST(RunSummaryTest, PrintsWhereAStepsTimeWent) {
+  const auto summary = summarize_metrics(
+      R"({"step":1,"loss":5.5,"step_seconds":9,"data_seconds":9,"forward_seconds":9,"backward_seconds":9}
+{"step":2,"loss":4.5,"step_seconds":0.4,"data_seconds":0.001,"forward_seconds":0.1,"backward_seconds":0.2,"communication_seconds":0.05,"optimizer_seconds":0.049}
+{"step":3,"loss":3.5,"step_seconds":0.4,"data_seconds":0.001,"forward_seconds":0.1,"backward_seconds":0.2,"communication_seconds":0.05,"optimizer_seconds":0.049}
+)");
+  ASSERT_TRUE(summary.has_value());
+  EXPECT_NE(render_summary(*summary, "/nonexistent")
+                .find("\nstep        400 ms: data 0.2 %, forward 25.0 %, backward 50.0 %, "
+                      "communication 12.5 %, optimizer 12.2 %\n"),
+            std::string::npos)
+      << render_summary(*summary, "/nonexistent");
+}
+
+TEST(RunSummaryTest, SaysNothingOfStepsWithoutTimes) {
+  const auto summary = summarize_metrics("{\"step\":1,\"loss\":5.5,\"step_seconds\":0.5}\n");
+  ASSERT_TRUE(summary.has_value());
+  EXPECT_EQ(render_summary(*summary, "/nonexistent").find("step      "), std::string::npos);
+}
+
 TEST(RunSummaryTest, IgnoresATornLastLine) {
   const auto summary = summarize_metrics("{\"step\":1,\"loss\":5.5}\n{\"step\":2,\"lo");
   ASSERT_TRUE(summary.has_value());

@@ -13,7 +13,7 @@ expect_status() { # what found expected
 }
 expect_text() { grep -qE -- "$3" "$2" || fail "$1: no '$3' in $2"; echo "ok: $1"; } # what file pattern
 run() { local rc=0; "$bin/lockstep" "${@:2}" >"$1.out" 2>"$1.log" || rc=$?; echo $rc; } # name argument...
-losses() { sed -E 's/"(tokens_per_second|step_seconds)":[^,}]*,?//g' "$1/metrics.jsonl"; }
+losses() { sed 's/, "tokens_per_second".*//' "$1/metrics.jsonl"; } # without what was measured
 
 for i in $(seq 1 400); do echo "line $i of a corpus that a small model can learn, again and again"; done >corpus.txt
 cat >job.yaml <<'Y'

@@ -1,5 +1,7 @@
 // The backends without torch: one rank, and ranks of one host over shared memory.
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -63,6 +65,46 @@ TEST(ShmCollectiveTest, NamesTheRankOfAGroupThatLeft) {
     std::vector<std::byte> all(64);
     groups[static_cast<size_t>(rank)]->all_gather(own, all, "y")->wait();
   });
+}
+
+// What an observer was told, in order.
+class Notes final : public CollectiveObserver {
+ public:
+  void wait_begins(std::string_view what) override { waits.emplace_back(what); }
+  void wait_ended() override { ++num_ended; }
+  void carried_out(const CollectiveSpan& span) override {
+    EXPECT_LE(span.issued, span.began);
+    EXPECT_LE(span.began, span.ended);
+    carried.push_back(std::to_string(span.queue).append(" ").append(span.what));
+  }
+  std::vector<std::string> waits;    // of the waiting thread
+  std::vector<std::string> carried;  // of one collective thread at a time; read after the waits
+  size_t num_ended = 0;
+};
+
+TEST(ObservedCollectiveTest, TellsOfEveryOperationOfAllQueuesAndOfWaitsThatBlock) {
+  std::vector<Notes> notes(2);
+  const std::vector<CollectiveObserver*> observers = {&notes[0], &notes[1]};
+  const auto ranks = make_local_world(2, kSmallSlot, kGenerousTimeout, observers);
+  run_ranks(2, [&](int rank) {
+    Collective& collective = *ranks[static_cast<size_t>(rank)];
+    std::vector<std::byte> mine(8), all(16), turned(16);
+    const PendingPtr first = collective.all_gather(mine, all, "first");
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    first->wait();
+    const size_t num_waits = notes[static_cast<size_t>(rank)].waits.size();
+    first->wait();
+    EXPECT_EQ(notes[static_cast<size_t>(rank)].waits.size(), num_waits) << "it was done";
+    collective.all_to_all(all, turned, "second")->wait();
+    const std::vector<int> members = {rank};
+    collective.split(members)->all_gather(mine, mine, "alone")->wait();
+    collective.all_gather({}, {}, "nothing")->wait();
+  });
+  for (const Notes& note : notes) {
+    EXPECT_EQ(note.carried, (std::vector<std::string>{"0 first", "0 second",
+                                                      "0 forming groups of ranks", "1 alone"}));
+    EXPECT_EQ(note.num_ended, note.waits.size());
+  }
 }
 
 // Forks `world_size` ranks; returns their process ids.

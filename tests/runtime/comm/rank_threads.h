@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -49,8 +50,10 @@ inline void run_ranks(int world_size, const std::function<void(int)>& body) {
 
 // A world of ranks over shared memory; one rank gets the single backend unless `slot_bytes` is
 // given.
+//   observers: by rank; none if empty.
 inline std::vector<std::unique_ptr<Collective>> make_local_world(
-    int world_size, size_t slot_bytes = 0, std::chrono::milliseconds timeout = kGenerousTimeout) {
+    int world_size, size_t slot_bytes = 0, std::chrono::milliseconds timeout = kGenerousTimeout,
+    std::span<CollectiveObserver* const> observers = {}) {
   std::vector<std::unique_ptr<Collective>> ranks;
   if (world_size == 1 && slot_bytes == 0) {
     ranks.push_back(make_single_collective());
@@ -61,7 +64,8 @@ inline std::vector<std::unique_ptr<Collective>> make_local_world(
                             .slot_bytes = slot_bytes == 0 ? ShmLayout{}.slot_bytes : slot_bytes});
   for (int rank = 0; rank < world_size; ++rank) {
     ranks.push_back(
-        make_shm_collective(std::make_unique<ShmSegment>(name, rank, world_size), timeout));
+        make_shm_collective(std::make_unique<ShmSegment>(name, rank, world_size), timeout,
+                            observers.empty() ? nullptr : observers[static_cast<size_t>(rank)]));
   }
   unlink_shm_segment(name);
   return ranks;

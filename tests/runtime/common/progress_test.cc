@@ -21,7 +21,13 @@ JobProgress sample() {
                      .ranks = {{.rank = 0, .step = 120, .step_seconds = 1.5, .age_seconds = 0.5},
                                {.rank = 1, .step = 119, .step_seconds = 1.25, .age_seconds = {}}},
                      .slowest_rank = 1,
-                     .age_seconds = 0.5};
+                     .age_seconds = 0.5,
+                     .gradient_norm = 0.75,
+                     .learning_rate = 3e-4,
+                     .flops_per_second = 1.5e9,
+                     .mfu = 0.375,
+                     .step_parts = StepParts{0.125, 0.25, 0.5, 1, 2},
+                     .memory = MemoryUse{1, 2, 3, 4}};
 }
 
 TEST(ProgressTest, SurvivesTheRoundTrip) {
@@ -43,6 +49,12 @@ TEST(ProgressTest, SurvivesTheRoundTrip) {
   EXPECT_EQ(got->ranks[0].age_seconds, 0.5);
   EXPECT_EQ(got->ranks[1].age_seconds, std::nullopt);
   EXPECT_EQ(got->slowest_rank, 1);
+  EXPECT_EQ(got->gradient_norm, 0.75);
+  EXPECT_EQ(got->learning_rate, 3e-4);
+  EXPECT_EQ(got->flops_per_second, 1.5e9);
+  EXPECT_EQ(got->mfu, 0.375);
+  EXPECT_EQ(got->step_parts, (StepParts{0.125, 0.25, 0.5, 1, 2}));
+  EXPECT_EQ(got->memory, (MemoryUse{1, 2, 3, 4}));
   EXPECT_EQ(got->age_seconds, 0.5);
 }
 
@@ -52,6 +64,10 @@ TEST(ProgressTest, AbsentValuesStayAbsent) {
   EXPECT_FALSE(got->eta_seconds);
   EXPECT_FALSE(got->last_checkpoint_step);
   EXPECT_FALSE(got->slowest_rank);
+  EXPECT_FALSE(got->flops_per_second);
+  EXPECT_FALSE(got->mfu);
+  EXPECT_FALSE(got->step_parts);
+  EXPECT_FALSE(got->memory);
   EXPECT_FALSE(got->age_seconds);
   EXPECT_TRUE(got->ranks.empty());
 }

@@ -126,11 +126,49 @@ TEST_F(TelemetryTest, AShortWriteIsGoneOnWith) {
 }
 
 TEST_F(TelemetryTest, MetricsLineHasTheDocumentedFields) {
-  const std::string line = encode_metrics_line({.last = stats(3), .step_seconds = 0.5});
-  EXPECT_EQ(line,
-            "{\"step\": 3, \"loss\": 4.666666666666667, \"grad_norm\": 0.10000000000000001, "
-            "\"learning_rate\": 0.00029999999999999997, \"tokens\": 192, \"loss_tokens\": 60, "
-            "\"tokens_per_second\": 128, \"step_seconds\": 0.5}");
+  LoggedStep logged{.last = stats(3),
+                    .step_seconds = 0.5,
+                    .parts = {0.125, 0.25, 0.5, 0.75, 1},
+                    .busy = {.min = 0.25, .median = 0.5, .max = 0.75, .slowest_rank = 1},
+                    .cost = {.flops = 64},
+                    .memory = {1024, 2048, 4096, 8192}};
+  EXPECT_EQ(
+      encode_metrics_line(logged),
+      "{\"step\": 3, \"loss\": 4.666666666666667, \"grad_norm\": 0.10000000000000001, "
+      "\"learning_rate\": 0.00029999999999999997, \"tokens\": 192, \"loss_tokens\": 60, "
+      "\"tokens_per_second\": 128, \"step_seconds\": 0.5, \"data_seconds\": 0.125, "
+      "\"forward_seconds\": 0.25, \"backward_seconds\": 0.5, \"communication_seconds\": 0.75, "
+      "\"optimizer_seconds\": 1, \"busy_seconds_min\": 0.25, \"busy_seconds_median\": 0.5, "
+      "\"busy_seconds_max\": 0.75, \"slowest_rank\": 1, \"flops_per_second\": 128, "
+      "\"buffer_bytes\": 1024, \"buffer_peak_bytes\": 2048, \"resident_bytes\": 4096, "
+      "\"resident_peak_bytes\": 8192}");
+  logged.cost.peak_flops_per_second = 256;
+  EXPECT_NE(encode_metrics_line(logged).find("\"mfu\": 0.5,"), std::string::npos);
+}
+
+// Steps 2 to 10 are one line: what was measured is their mean.
+TEST_F(TelemetryTest, ALineTellsTheMeansSinceTheLastOne) {
+  StatusBoard board("tiny", 0, 0);
+  Telemetry telemetry({.log_every_steps = 10, .total_steps = 25}, common::Log(), board,
+                      std::move(MetricsFile::open(output_)).value());
+  for (int64_t step = 1; step <= 10; ++step) {
+    StepStats each = stats(step);
+    each.step_seconds = step == 1 ? 100 : 2;
+    each.parts[0] = step == 10 ? 9 : 0;
+    each.busy_seconds = {step == 2 ? 9.0 : 0.0, 0.5};
+    telemetry.step_done(each);
+  }
+  std::ifstream file(output_ + "/metrics.jsonl");
+  std::string line;
+  for (int i = 0; i < 2; ++i) std::getline(file, line);
+  const auto json = nlohmann::json::parse(line);
+  EXPECT_EQ(json.at("step"), 10);
+  EXPECT_EQ(json.at("step_seconds"), 2.0);
+  EXPECT_EQ(json.at("data_seconds"), 1.0);
+  EXPECT_EQ(json.at("busy_seconds_max"), 1.0);
+  EXPECT_EQ(json.at("slowest_rank"), 0);
+  EXPECT_GT(json.at("resident_bytes"), 0);
+  EXPECT_GE(json.at("resident_peak_bytes"), json.at("resident_bytes"));
 }
 
 TEST(StatusBoardTest, RankZeroTellsEveryHeartbeatAndTheSlowestRank) {
@@ -161,6 +199,49 @@ TEST(StatusBoardTest, RankZeroTellsEveryHeartbeatAndTheSlowestRank) {
   EXPECT_EQ(progress.slowest_rank, 1);
 }
 
+TEST(StatusBoardTest, TellsPartsCostSkewAndMemory) {
+  StatusBoard board("tiny", 0, 0);
+  board.set_cost({.flops = 100, .peak_flops_per_second = 800});
+  board.step_done({.step = 1,
+                   .gradient_norm = 1.5,
+                   .learning_rate = 0.25,
+                   .step_tokens = 64,
+                   .step_seconds = 0.5,
+                   .busy_seconds = {0.25, 0.5, 0.375},
+                   .parts = {0, 0.125, 0.25, 0.0625, 0.0625}});
+  const auto status = common::decode_progress(board.routes().at("/status")().body);
+  ASSERT_TRUE(status);
+  EXPECT_EQ(status->flops_per_second, 200.0);
+  EXPECT_EQ(status->mfu, 0.25);
+  EXPECT_EQ(status->gradient_norm, 1.5);
+  EXPECT_EQ(status->learning_rate, 0.25);
+  EXPECT_EQ(status->step_parts, (common::StepParts{0, 0.125, 0.25, 0.0625, 0.0625}));
+  ASSERT_TRUE(status->memory);
+  EXPECT_GT(status->memory->resident_bytes, 0);
+  const std::string metrics = board.routes().at("/metrics")().body;
+  for (const char* const series :
+       {"lockstep_step_part_seconds_total{part=\"forward\",rank=\"0\"} 0.125",
+        "lockstep_step_part_seconds_total{part=\"communication\",rank=\"0\"} 0.0625",
+        "lockstep_flops_per_second{rank=\"0\"} 200", "lockstep_mfu_ratio{rank=\"0\"} 0.25",
+        "lockstep_busy_seconds{rank=\"0\"} 0.25", "lockstep_busy_min_seconds{rank=\"0\"} 0.25",
+        "lockstep_busy_median_seconds{rank=\"0\"} 0.375",
+        "lockstep_busy_max_seconds{rank=\"0\"} 0.5", "lockstep_slowest_rank{rank=\"0\"} 1",
+        "lockstep_resident_peak_bytes{rank=\"0\"}"}) {
+    EXPECT_NE(metrics.find(series), std::string::npos) << series << "\n" << metrics;
+  }
+}
+
+TEST(StatusBoardTest, ShowsNoUtilisationWithoutAPeak) {
+  StatusBoard board("tiny", 0, 1);
+  board.set_cost({.flops = 100});
+  board.step_done({.step = 1, .step_tokens = 1, .step_seconds = 1, .busy_seconds = {0.2, 0.4}});
+  EXPECT_FALSE(board.progress().mfu);
+  const std::string metrics = board.routes().at("/metrics")().body;
+  EXPECT_EQ(metrics.find("lockstep_mfu_ratio"), std::string::npos);
+  EXPECT_NE(metrics.find("lockstep_busy_seconds{rank=\"1\"} 0.4"), std::string::npos) << metrics;
+  EXPECT_EQ(metrics.find("lockstep_slowest_rank"), std::string::npos) << "rank 0 tells of all";
+}
+
 TEST(StatusBoardTest, OtherRanksTellOnlyOfThemselves) {
   StatusBoard board("tiny", 0, 1);
   board.step_done({.step = 1, .step_tokens = 1, .step_seconds = 1, .busy_seconds = {0.2, 0.4}});
@@ -172,7 +253,7 @@ TEST(StatusBoardTest, OtherRanksTellOnlyOfThemselves) {
 TEST(StatusBoardTest, ServesItsThreePages) {
   StatusBoard board("tiny", 0, 3);
   board.step_done(
-      {.step = 1, .loss = 2.5, .step_tokens = 8, .step_seconds = 1, .busy_seconds = {1}});
+      {.step = 1, .loss = 2.5, .step_tokens = 8, .step_seconds = 1, .busy_seconds = {1, 1, 1, 1}});
   const auto routes = board.routes();
   EXPECT_EQ(routes.at("/healthz")().status, 200);
   EXPECT_TRUE(common::decode_progress(routes.at("/status")().body));

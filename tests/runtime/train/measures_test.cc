@@ -1,0 +1,45 @@
+// What is measured beside the clock: skew and FLOPs.
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "runtime/common/estimate_memory.h"
+#include "runtime/train/busy_skew.h"
+#include "runtime/train/flops.h"
+
+namespace lockstep::runtime {
+namespace {
+
+TEST(BusySkewTest, TellsTheMedianAndTheFirstOfTheSlowest) {
+  const BusySkew odd = busy_skew(std::vector<double>{0.3, 0.1, 0.2});
+  EXPECT_EQ(odd.min, 0.1);
+  EXPECT_EQ(odd.median, 0.2);
+  EXPECT_EQ(odd.max, 0.3);
+  EXPECT_EQ(odd.slowest_rank, 0);
+  const BusySkew even = busy_skew(std::vector<double>{1, 4, 4, 2});
+  EXPECT_EQ(even.median, 3);
+  EXPECT_EQ(even.slowest_rank, 1);
+  EXPECT_EQ(busy_skew(std::vector<double>{5}).median, 5);
+}
+
+// Two layers, width 64 in 4 heads of 16, 32 tokens: norms 5 * 64, attention 2 * 4 * 64 * 64, gated
+// products 2 * 3 * 64 * 176, the head 256 * 64; attention over the tokens 12 * 2 * 64 * 32.
+TEST(FlopsTest, CountMatricesAndAttentionButNotTheLookedUpTable) {
+  common::ModelConfig model{.model_type = "llama",
+                            .vocab_size = 256,
+                            .hidden_size = 64,
+                            .intermediate_size = 176,
+                            .num_hidden_layers = 2,
+                            .num_attention_heads = 4,
+                            .num_key_value_heads = 4,
+                            .head_dim = 16};
+  const double expected = 6 * (5 * 64 + 32768 + 67584 + 16384) + 49152;
+  EXPECT_EQ(model_flops_per_token(model, 32), expected);
+  EXPECT_EQ(expected,
+            6.0 * (static_cast<double>(common::num_parameters(model)) - 256 * 64) + 49152);
+  model.tie_word_embeddings = true;
+  EXPECT_EQ(model_flops_per_token(model, 32), expected) << "the head's, once";
+}
+
+}  // namespace
+}  // namespace lockstep::runtime

@@ -46,12 +46,10 @@ Field logging_section() {
                                "Peak FLOP/s of one rank's device in the precision used, for the "
                                "utilisation (mfu); none is told unless given."));
   peak.default_value = nullptr;
-  Field field = object(
+  return object(
       "logging", "What is written down while training.",
       {defaulted(integer("everySteps", 1, kMaxCount, "Steps between lines of metrics.jsonl."), 10),
-       peak});
-  field.planned = {"tensorboard"};
-  return field;
+       boolean("tensorboard", false, "Whether to write TensorBoard's event files, too."), peak});
 }
 
 }  // namespace lockstep::common

@@ -227,6 +227,7 @@ TrainConfig decode_train(const json& train) {
       .export_at_end = full.at("export").at("atEnd").get<bool>(),
       .export_dtype = decode_dtype(full.at("export").at("dtype")),
       .logging = {.every_steps = full.at("logging").at("everySteps").get<int64_t>(),
+                  .tensorboard = full.at("logging").at("tensorboard").get<bool>(),
                   .peak_flops_per_rank = full.at("logging").value("peakFlopsPerRank", 0.0)},
       .communication = decode_communication(full.at("communication")),
       .seed = full.at("seed").get<int64_t>()};

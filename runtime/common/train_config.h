@@ -133,6 +133,7 @@ struct CommunicationConfig {
 
 struct LoggingConfig {
   int64_t every_steps = 10;
+  bool tensorboard = false;
   double peak_flops_per_rank = 0;  // FLOP/s; 0 = unknown
 };
 

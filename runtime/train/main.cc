@@ -59,6 +59,9 @@ class Ending {
 };
 
 std::unique_ptr<HttpServer> serve_status(const RankState& s, StatusBoard& board) {
+  if (std::optional<GpuUtilization> gpu = GpuUtilization::open(kNvmlLibrary, s.env.local_rank)) {
+    board.watch_gpu(*std::move(gpu));
+  }
   auto server = HttpServer::start(
       {.address = s.env.listen_address, .port = s.env.metrics_port, .routes = board.routes()});
   const bool taken = !server && server.error().code == ErrorCode::kAlreadyExists;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <utility>
 
 #include "runtime/train/busy_skew.h"
@@ -69,6 +70,10 @@ void StatusBoard::set_plan(const std::string& strategy, int64_t step, int64_t to
 void StatusBoard::set_cost(const StepCost& cost) {
   const std::lock_guard lock(mutex_);
   cost_ = cost;
+}
+
+void StatusBoard::watch_gpu(GpuUtilization gpu) {
+  gpu_ = std::move(gpu);
 }
 
 void StatusBoard::step_done(const StepStats& stats) {
@@ -198,6 +203,11 @@ std::string StatusBoard::metrics_page() {
        memory.buffer_bytes);
   show("lockstep_buffer_peak_bytes", "The most that lockstep_buffer_bytes ever was.",
        memory.buffer_peak_bytes);
+  if (gpu_) {
+    // A driver that stops telling must not leave the last value standing.
+    gauge("lockstep_gpu_utilization_ratio", "Share of time in which the rank's GPU was at work.")
+        .Set(gpu_->sample().value_or(std::numeric_limits<double>::quiet_NaN()));
+  }
   return metrics_.text();
 }
 

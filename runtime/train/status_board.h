@@ -13,6 +13,7 @@
 #include "runtime/common/metrics.h"
 #include "runtime/common/progress.h"
 #include "runtime/common/step_parts.h"
+#include "runtime/train/gpu_utilization.h"
 
 namespace lockstep::runtime {
 
@@ -68,6 +69,8 @@ class StatusBoard {
   void set_phase(const std::string& phase);  // as in common::JobProgress
   void set_plan(const std::string& strategy, int64_t step, int64_t total_steps);
   void set_cost(const StepCost& cost);
+  // The metrics page asks `gpu` at every scrape. Call it before the routes are served.
+  void watch_gpu(GpuUtilization gpu);
   void step_done(const StepStats& stats);
   void set_snapshot_bytes(int64_t bytes);
   void training_stood_still(const StandStill& stand_still);
@@ -99,6 +102,8 @@ class StatusBoard {
   Clock::time_point last_change_;  // guarded by mutex_
   double mean_step_seconds_ = 0;   // guarded by mutex_; moving average
   StepCost cost_;                  // guarded by mutex_
+
+  std::optional<GpuUtilization> gpu_;
 };
 
 }  // namespace lockstep::runtime

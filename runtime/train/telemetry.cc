@@ -1,6 +1,8 @@
 #include "runtime/train/telemetry.h"
 
+#include <array>
 #include <cstddef>
+#include <string_view>
 #include <utility>
 
 #include "runtime/train/memory_report.h"
@@ -8,9 +10,35 @@
 
 namespace lockstep::runtime {
 
+namespace {
+
+constexpr std::array<std::string_view, common::kNumStepParts> kPartTags = {
+    "time/data", "time/forward", "time/backward", "time/communication", "time/optimizer"};
+
+std::vector<Scalar> scalars_of(const LoggedStep& logged) {
+  const StepStats& stats = logged.last;
+  std::vector<Scalar> scalars = {
+      {"train/loss", stats.loss},
+      {"train/grad_norm", stats.gradient_norm},
+      {"train/learning_rate", stats.learning_rate},
+      {"speed/tokens_per_second", static_cast<double>(stats.step_tokens) / logged.step_seconds},
+      {"speed/flops_per_second", logged.cost.flops / logged.step_seconds},
+      {"memory/resident_bytes", static_cast<double>(logged.memory.resident_bytes)},
+      {"time/step", logged.step_seconds},
+      {"time/busy_max", logged.busy.max},
+      {"time/busy_min", logged.busy.min}};
+  if (stats.loss_scale) scalars.push_back({"train/loss_scale", *stats.loss_scale});
+  for (std::size_t part = 0; part < kPartTags.size(); ++part) {
+    scalars.push_back({kPartTags[part], logged.parts[part]});
+  }
+  return scalars;
+}
+
+}  // namespace
+
 Telemetry::Telemetry(const TelemetryOptions& options, common::Log log, StatusBoard& board,
-                     std::optional<MetricsFile> file)
-    : options_(options), log_(std::move(log)), board_(board), file_(std::move(file)) {
+                     TelemetryFiles files)
+    : options_(options), log_(std::move(log)), board_(board), files_(std::move(files)) {
   board_.set_cost(options_.cost);
 }
 
@@ -43,14 +71,18 @@ LoggedStep Telemetry::take(const StepStats& last) {
 
 void Telemetry::step_done(const StepStats& stats) {
   board_.step_done(stats);
-  if (!file_) return;
+  if (!files_.metrics) return;
   add(stats);
   const bool is_logged = stats.step == 1 || stats.step == options_.total_steps ||
                          stats.step % options_.log_every_steps == 0;
   if (!is_logged) return;
 
   const LoggedStep logged = take(stats);
-  value_or_raise(file_->append(logged), common::ExitCode::kOutputUnwritable);
+  value_or_raise(files_.metrics->append(logged), common::ExitCode::kOutputUnwritable);
+  if (files_.events) {
+    value_or_raise(files_.events->append(stats.step, scalars_of(logged)),
+                   common::ExitCode::kOutputUnwritable);
+  }
   log_.info("step",
             {{"step", stats.step},
              {"total_steps", options_.total_steps},
@@ -63,8 +95,13 @@ void Telemetry::step_done(const StepStats& stats) {
 
 void Telemetry::evaluation_done(const Evaluation& evaluation) {
   board_.evaluation_done(evaluation);
-  if (!file_) return;
-  value_or_raise(file_->append(evaluation), common::ExitCode::kOutputUnwritable);
+  if (!files_.metrics) return;
+  value_or_raise(files_.metrics->append(evaluation), common::ExitCode::kOutputUnwritable);
+  if (files_.events) {
+    const std::vector<Scalar> scalars = {{"train/validation_loss", evaluation.loss}};
+    value_or_raise(files_.events->append(evaluation.step, scalars),
+                   common::ExitCode::kOutputUnwritable);
+  }
   log_.info("evaluation", {{"step", evaluation.step},
                            {"validation_loss", evaluation.loss},
                            {"tokens", evaluation.loss_tokens},

@@ -1,4 +1,5 @@
-// Tells about finished steps: status board on every rank; metrics.jsonl and the log on rank 0.
+// Tells about finished steps: status board on every rank; metrics.jsonl, event files and the log on
+// rank 0.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include "runtime/common/log.h"
+#include "runtime/train/event_file.h"
 #include "runtime/train/metrics_file.h"
 #include "runtime/train/status_board.h"
 
@@ -17,14 +19,20 @@ struct TelemetryOptions {
   StepCost cost;
 };
 
+// Where rank 0 writes; other ranks have none.
+struct TelemetryFiles {
+  std::optional<MetricsFile> metrics;
+  std::optional<EventFile> events;  // TensorBoard's, if they are asked for
+};
+
 class Telemetry {
  public:
-  // `board` must outlive this object; `file` is rank 0's metrics.jsonl.
+  // `board` must outlive this object.
   Telemetry(const TelemetryOptions& options, common::Log log, StatusBoard& board,
-            std::optional<MetricsFile> file);
+            TelemetryFiles files);
 
   // Logged are step 1, every log_every_steps-th and the last, whatever step a restart begins at.
-  // Throws RunError(kOutputUnwritable) if metrics.jsonl cannot be written.
+  // Throws RunError(kOutputUnwritable) if a file cannot be written.
   void step_done(const StepStats& stats);
   // Throws as step_done().
   void evaluation_done(const Evaluation& evaluation);
@@ -37,7 +45,7 @@ class Telemetry {
   const TelemetryOptions options_;
   const common::Log log_;
   StatusBoard& board_;
-  std::optional<MetricsFile> file_;
+  TelemetryFiles files_;
   // Sums over the steps since the last line.
   int64_t num_steps_ = 0;
   double step_seconds_ = 0;

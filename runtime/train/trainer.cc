@@ -31,22 +31,25 @@ StepCost cost_of_step(const RankState& s) {
           .peak_flops_per_second = s.config().logging.peak_flops_per_rank * s.env.world_size};
 }
 
+// Rank 0's files, opened for what follows step s.step.
+Result<TelemetryFiles> open_files(const RankState& s) {
+  TelemetryFiles files;
+  if (!s.is_rank0()) return files;
+  ASSIGN_OR_RETURN(files.metrics, MetricsFile::open(s.env.output));
+  if (!s.config().logging.tensorboard) return files;
+  ASSIGN_OR_RETURN(files.events, EventFile::create({.output = s.env.output,
+                                                    .attempt = s.env.attempt,
+                                                    .first_step = s.step + 1}));
+  return files;
+}
+
 Telemetry open_telemetry(RankState& s, StatusBoard& board) {
-  std::optional<MetricsFile> file;
-  Result<void> opened;
-  if (s.is_rank0()) {
-    Result<MetricsFile> result = MetricsFile::open(s.env.output);
-    if (result) {
-      file = std::move(result).value();
-    } else {
-      opened = result.error();
-    }
-  }
-  agree_on(*s.collective, std::move(opened), ExitCode::kOutputUnwritable, "opening metrics.jsonl");
+  TelemetryFiles files = agree_on(*s.collective, open_files(s), ExitCode::kOutputUnwritable,
+                                  "opening metrics.jsonl and event files");
   return Telemetry({.log_every_steps = s.config().logging.every_steps,
                     .total_steps = s.config().steps,
                     .cost = cost_of_step(s)},
-                   s.log, board, std::move(file));
+                   s.log, board, std::move(files));
 }
 
 // The evaluations that metrics.jsonl tells of, up to the step at hand: the state of early stopping.

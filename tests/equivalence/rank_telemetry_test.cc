@@ -1,6 +1,13 @@
-// What real ranks tell about where their time goes.
-#include <gtest/gtest.h>
+// What real ranks tell about their training, also across a kill and a resume, and that telling it
+// changes nothing of it.
+#include <algorithm>
+#include <filesystem>
+#include <map>
 
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "tests/support/event_reader.h"
 #include "tests/support/tiny_job.h"
 
 namespace lockstep::equivalence {
@@ -9,6 +16,7 @@ namespace {
 using nlohmann::json;
 using support::Gang;
 using support::GangOptions;
+using support::read_curve;
 using support::read_text;
 
 class RankTelemetryTest : public testing::Test {
@@ -32,6 +40,13 @@ class RankTelemetryTest : public testing::Test {
     return gang;
   }
 
+  GangOptions long_run(const std::string& name, int num_ranks, const json& logging,
+                       int attempt) const {
+    GangOptions gang = options(name, num_ranks, logging, attempt);
+    gang.job["train"]["steps"] = 80;
+    return gang;
+  }
+
   static void train(const GangOptions& options) {
     Gang gang(options);
     EXPECT_EQ(gang.wait(), std::vector<int>(static_cast<std::size_t>(options.num_ranks), 0))
@@ -47,6 +62,35 @@ class RankTelemetryTest : public testing::Test {
 
   support::TemporaryFolder folder_;
 };
+
+TEST_F(RankTelemetryTest, TensorBoardShowsEveryStepOnceAfterAKillAndAResume) {
+  const json logging = {{"tensorboard", true}};
+  train(long_run("reference", 1, json::object(), 0));
+  bool was_killed = false;
+  for (int run = 0; run < 20 && !was_killed; ++run) {
+    std::filesystem::remove_all(folder_.path("killed"));
+    Gang gang(long_run("killed", 2, logging, 0));
+    gang.wait_until([&] {
+      return std::filesystem::exists(folder_.path("killed") + "/checkpoints/step-8/manifest.json");
+    });
+    gang.send(1, SIGKILL);
+    was_killed = gang.wait()[1] != 0;
+  }
+  ASSERT_TRUE(was_killed) << "the signal never came in mid-run";
+  train(long_run("killed", 2, logging, 1));
+
+  EXPECT_EQ(read_curve(folder_.path("killed")), read_curve(folder_.path("reference")));
+  const auto events = support::read_events(folder_.path("killed") + "/tensorboard");
+  EXPECT_EQ(std::count_if(events.begin(), events.end(),
+                          [](const support::Event& event) { return event.is_session_start; }),
+            2);
+  const std::map<int64_t, float> losses = support::shown_scalars(events, "train/loss");
+  const std::vector<json> lines = metrics("killed");
+  ASSERT_EQ(losses.size(), lines.size());
+  for (const json& line : lines) {
+    EXPECT_EQ(losses.at(line.at("step").get<int64_t>()), line.at("loss").get<float>());
+  }
+}
 
 TEST_F(RankTelemetryTest, PartsAddUpToTheStepOnAnyRankCount) {
   for (const int ranks : {1, 2, 3}) {

@@ -1,4 +1,4 @@
-// What is measured beside the clock: skew and FLOPs.
+// What is measured beside the clock: skew, FLOPs, the GPU's load.
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -6,6 +6,8 @@
 #include "runtime/common/estimate_memory.h"
 #include "runtime/train/busy_skew.h"
 #include "runtime/train/flops.h"
+#include "runtime/train/gpu_utilization.h"
+#include "runtime/train/status_board.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -39,6 +41,34 @@ TEST(FlopsTest, CountMatricesAndAttentionButNotTheLookedUpTable) {
             6.0 * (static_cast<double>(common::num_parameters(model)) - 256 * 64) + 49152);
   model.tie_word_embeddings = true;
   EXPECT_EQ(model_flops_per_token(model, 32), expected) << "the head's, once";
+}
+
+TEST(GpuUtilizationTest, AsksTheDriversLibrary) {
+  const auto gpu = GpuUtilization::open(LOCKSTEP_FAKE_NVML, 0);
+  ASSERT_TRUE(gpu);
+  EXPECT_EQ(gpu->sample(), 0.37);
+}
+
+TEST(GpuUtilizationTest, IsAbsentWithoutLibraryFunctionOrDevice) {
+  EXPECT_FALSE(GpuUtilization::open("libno-such-driver.so", 0));
+  EXPECT_FALSE(GpuUtilization::open("libm.so.6", 0)) << "a library without NVML's functions";
+  EXPECT_FALSE(GpuUtilization::open(LOCKSTEP_FAKE_NVML, 2));
+  EXPECT_FALSE(GpuUtilization::open(LOCKSTEP_FAKE_NVML, -1));
+}
+
+TEST(GpuUtilizationTest, ADeviceThatDoesNotTellHasNoSample) {
+  const auto gpu = GpuUtilization::open(LOCKSTEP_FAKE_NVML, 1);
+  ASSERT_TRUE(gpu);
+  EXPECT_FALSE(gpu->sample());
+}
+
+TEST(GpuUtilizationTest, IsASeriesOnlyWhereThereIsAGpu) {
+  StatusBoard board("tiny", 0, 0);
+  const auto page = [&] { return board.routes().at("/metrics")().body; };
+  EXPECT_EQ(page().find("lockstep_gpu"), std::string::npos);
+  board.watch_gpu(*GpuUtilization::open(LOCKSTEP_FAKE_NVML, 0));
+  EXPECT_NE(page().find("lockstep_gpu_utilization_ratio{rank=\"0\"} 0.37"), std::string::npos)
+      << page();
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "runtime/train/loss_svg.h"
 #include "tests/runtime/data/temp_folder.h"
+#include "tests/support/event_reader.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -32,7 +33,7 @@ class TelemetryTest : public testing::Test {
   // Steps `first` to `last` of 25, as one attempt sees them.
   void train(int64_t first, int64_t last, StatusBoard& board) const {
     Telemetry telemetry({.log_every_steps = 10, .total_steps = 25}, common::Log(), board,
-                        std::move(MetricsFile::open(output_)).value());
+                        {.metrics = std::move(MetricsFile::open(output_)).value(), .events = {}});
     for (int64_t step = first; step <= last; ++step) telemetry.step_done(stats(step));
   }
 
@@ -62,7 +63,7 @@ TEST_F(TelemetryTest, AnEvaluationHasALineOfItsOwnAndIsShown) {
   EXPECT_FALSE(board.progress().validation_loss);
   {
     Telemetry telemetry({.log_every_steps = 1, .total_steps = 25}, common::Log(), board,
-                        std::move(MetricsFile::open(output_)).value());
+                        {.metrics = std::move(MetricsFile::open(output_)).value(), .events = {}});
     telemetry.step_done(stats(1));
     telemetry.evaluation_done({.step = 1, .loss = 7.0 / 3.0, .loss_tokens = 12, .seconds = 0.5});
     telemetry.step_done(stats(2));
@@ -150,7 +151,7 @@ TEST_F(TelemetryTest, MetricsLineHasTheDocumentedFields) {
 TEST_F(TelemetryTest, ALineTellsTheMeansSinceTheLastOne) {
   StatusBoard board("tiny", 0, 0);
   Telemetry telemetry({.log_every_steps = 10, .total_steps = 25}, common::Log(), board,
-                      std::move(MetricsFile::open(output_)).value());
+                      {.metrics = std::move(MetricsFile::open(output_)).value(), .events = {}});
   for (int64_t step = 1; step <= 10; ++step) {
     StepStats each = stats(step);
     each.step_seconds = step == 1 ? 100 : 2;
@@ -169,6 +170,24 @@ TEST_F(TelemetryTest, ALineTellsTheMeansSinceTheLastOne) {
   EXPECT_EQ(json.at("slowest_rank"), 0);
   EXPECT_GT(json.at("resident_bytes"), 0);
   EXPECT_GE(json.at("resident_peak_bytes"), json.at("resident_bytes"));
+}
+
+TEST_F(TelemetryTest, EventFilesGetTheLoggedStepsAndEvaluations) {
+  StatusBoard board("tiny", 0, 0);
+  Telemetry telemetry({.log_every_steps = 10, .total_steps = 25}, common::Log(), board,
+                      {.metrics = std::move(MetricsFile::open(output_)).value(),
+                       .events = std::move(EventFile::create({.output = output_})).value()});
+  for (int64_t step = 1; step <= 25; ++step) telemetry.step_done(stats(step));
+  telemetry.evaluation_done({.step = 25, .loss = 1.5});
+  const auto events = support::read_events(output_ + "/tensorboard");
+  const std::map<int64_t, float> losses = support::shown_scalars(events, "train/loss");
+  ASSERT_EQ(losses.size(), 4U);
+  EXPECT_EQ(losses.at(20), static_cast<float>(stats(20).loss));
+  for (const char* const tag : {"train/grad_norm", "train/learning_rate", "speed/tokens_per_second",
+                                "time/step", "time/forward", "time/communication"}) {
+    EXPECT_EQ(support::shown_scalars(events, tag).size(), 4U) << tag;
+  }
+  EXPECT_EQ(support::shown_scalars(events, "train/validation_loss").at(25), 1.5F);
 }
 
 TEST(StatusBoardTest, RankZeroTellsEveryHeartbeatAndTheSlowestRank) {

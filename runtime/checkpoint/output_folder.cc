@@ -95,7 +95,7 @@ Result<void> remove_run(Disk& disk, const std::string& output) {
   RETURN_IF_ERROR(disk.sync_folder(output));
   for (const std::string& path :
        {finished_path(output), output + "/model", output + "/" + std::string(kMetricsName),
-        output + "/loss.svg", output + "/tensorboard", doomed}) {
+        output + "/loss.svg", output + "/tensorboard", output + "/profile", doomed}) {
     RETURN_IF_ERROR(disk.remove_tree(path));
   }
   return disk.sync_folder(output);

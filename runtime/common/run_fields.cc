@@ -3,6 +3,8 @@
 
 namespace lockstep::common {
 
+constexpr int64_t kMaxProfiledSteps = 100;  // a trace is kept in memory
+
 Field checkpoint_section() {
   Field resume{.name = "resume",
                .doc =
@@ -46,10 +48,16 @@ Field logging_section() {
                                "Peak FLOP/s of one rank's device in the precision used, for the "
                                "utilisation (mfu); none is told unless given."));
   peak.default_value = nullptr;
+  Field profile =
+      object("profile", "Steps of which a trace for Perfetto is written; none unless given.",
+             {required(integer("fromStep", 1, kMaxCount, "The first of them.")),
+              defaulted(integer("steps", 1, kMaxProfiledSteps, "How many."), 3)});
+  profile.default_value = nullptr;
   return object(
       "logging", "What is written down while training.",
       {defaulted(integer("everySteps", 1, kMaxCount, "Steps between lines of metrics.jsonl."), 10),
-       boolean("tensorboard", false, "Whether to write TensorBoard's event files, too."), peak});
+       boolean("tensorboard", false, "Whether to write TensorBoard's event files, too."), peak,
+       profile});
 }
 
 }  // namespace lockstep::common

@@ -261,6 +261,17 @@ void check_optimizer(Relations& out) {
   }
 }
 
+void check_profile(Relations& out) {
+  const std::optional<int64_t> steps = out.integer("steps", 1, kMaxSteps);
+  const std::optional<int64_t> from = out.integer("logging/profile/fromStep", 1, kMaxSteps);
+  if (steps && from && *from > *steps) {
+    out.report(".logging.profile.fromStep", std::string("must be at most steps ")
+                                                .append(text_of(*steps))
+                                                .append(", found ")
+                                                .append(text_of(*from)));
+  }
+}
+
 void check_warmup_lr(Relations& out) {
   const json* lr = out.find("optimizer/lr");
   const json* start = out.find("schedule/warmupMinLr");
@@ -330,6 +341,7 @@ Problems check_train_relations(const json& train, int64_t ranks, const std::stri
   check_decay(out);
   check_warmup_lr(out);
   check_optimizer(out);
+  check_profile(out);
   return std::move(out.problems);
 }
 

@@ -135,6 +135,18 @@ CommunicationConfig decode_communication(const json& communication) {
           .timeout_seconds = communication.at("timeoutSeconds").get<int64_t>()};
 }
 
+LoggingConfig decode_logging(const json& logging) {
+  ProfileConfig profile;
+  if (const auto found = logging.find("profile"); found != logging.end()) {
+    profile = {.from_step = found->at("fromStep").get<int64_t>(),
+               .steps = found->at("steps").get<int64_t>()};
+  }
+  return {.every_steps = logging.at("everySteps").get<int64_t>(),
+          .tensorboard = logging.at("tensorboard").get<bool>(),
+          .profile = profile,
+          .peak_flops_per_rank = logging.value("peakFlopsPerRank", 0.0)};
+}
+
 // Fields of the job file. `train` has a table of its own.
 const Field& job_file_fields() {
   static const Field field = [] {
@@ -226,9 +238,7 @@ TrainConfig decode_train(const json& train) {
                          evaluation.at("earlyStoppingPatience").get<int64_t>()},
       .export_at_end = full.at("export").at("atEnd").get<bool>(),
       .export_dtype = decode_dtype(full.at("export").at("dtype")),
-      .logging = {.every_steps = full.at("logging").at("everySteps").get<int64_t>(),
-                  .tensorboard = full.at("logging").at("tensorboard").get<bool>(),
-                  .peak_flops_per_rank = full.at("logging").value("peakFlopsPerRank", 0.0)},
+      .logging = decode_logging(full.at("logging")),
       .communication = decode_communication(full.at("communication")),
       .seed = full.at("seed").get<int64_t>()};
 }

@@ -131,9 +131,16 @@ struct CommunicationConfig {
   int64_t timeout_seconds = 600;
 };
 
+// Steps from_step to from_step + steps - 1.
+struct ProfileConfig {
+  int64_t from_step = 0;
+  int64_t steps = 0;  // 0 = none
+};
+
 struct LoggingConfig {
   int64_t every_steps = 10;
   bool tensorboard = false;
+  ProfileConfig profile;
   double peak_flops_per_rank = 0;  // FLOP/s; 0 = unknown
 };
 

@@ -43,6 +43,9 @@ std::vector<CelRule> train_rules() {
       {"!has(self.model.frozen) || self.model.frozen.all(f, !f.contains('-') || "
        "int(f.split('-')[0].substring(6)) <= int(f.split('-')[1]))",
        "a range of frozen layers ends before it begins", ".model.frozen"},
+      {"!has(self.steps) || !has(self.logging.profile) || "
+       "self.logging.profile.fromStep <= self.steps",
+       "logging.profile.fromStep must be at most steps", ".logging.profile.fromStep"},
       {"!has(self.lossScale) || self.precision == 'fp16'", "lossScale needs precision fp16",
        ".lossScale"},
       // The left side rounds as std::llround() does in warmup_steps_of().

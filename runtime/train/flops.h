@@ -13,9 +13,9 @@ namespace lockstep::runtime {
 //   L: layers
 //   A: width of attention, num_attention_heads * head_dim
 //   T: tokens of a sequence
-// Causal masks are not halved, documents of a packed sequence count as if they saw each other, and
-// what activation checkpointing computes again does not count, so that the figures compare with
-// others'. Source: PaLM, arXiv:2204.02311, appendix B.
+// Causal masks are not halved, documents of a packed sequence count as if they saw each other,
+// frozen units as if they were trained, and what activation checkpointing computes again does not
+// count, so that the figures compare with others'. Source: PaLM, arXiv:2204.02311, appendix B.
 double model_flops_per_token(const common::ModelConfig& model, int64_t sequence_length);
 
 }  // namespace lockstep::runtime

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "runtime/optim/schedule.h"
 #include "runtime/train/run_error.h"
@@ -26,7 +27,7 @@ void lend_embedding(RankState& s) {
 
 // The next micro-batch of this rank, which must be of the step at work.
 const LoadedBatch& next_batch(RankState& s) {
-  s.clock->enter(StepPart::kData);
+  s.clock->enter(StepPart::kData, "micro-batch");
   Result<const LoadedBatch*> batch = s.loader->next();
   if (!batch) throw RunError(to_failure(ExitCode::kInvalidData, batch.error()));
   return **batch;
@@ -50,14 +51,17 @@ double run_micro_batch(RankState& s, const MicroBatch& batch, int64_t num_labels
                   .loss_scale = static_cast<float>(s.history.loss_scale.scale) /
                                 static_cast<float>(num_labels)};
   const int64_t last = s.decoder->num_blocks() - 1;
-  s.clock->enter(StepPart::kForward);
+  const auto name_of = [&s](int64_t block) -> std::string_view {
+    return s.units[static_cast<std::size_t>(block)].name;
+  };
   for (int64_t block = 0; block < last; ++block) {
+    s.clock->enter(StepPart::kForward, name_of(block));
     s.decoder->forward_block(block, s.parallelism->unshard(block, block + 1), io);
     s.parallelism->reshard(block);
   }
-  s.clock->enter(StepPart::kBackward);
   const int64_t first = s.first_trained_block();
   for (int64_t block = last; block >= first; --block) {
+    s.clock->enter(StepPart::kBackward, name_of(block));
     const ConstValues params = s.parallelism->unshard(block, block > first ? block - 1 : -1);
     if (block == last) lend_embedding(s);
     s.decoder->backward_block(block, params, io, s.parallelism->gradient_buffer(block));
@@ -181,7 +185,7 @@ StepControl exchange_control(Collective& collective, const OwnControl& own) {
 }
 
 StepStats train_step(RankState& s, bool stop_wished) {
-  s.clock->begin_step();
+  s.clock->begin_step(s.step + 1);
   s.collective->begin_step(s.step + 1);
   std::vector<double> losses;
   int64_t num_labels = 0;  // of the global batch: it comes with the step's first micro-batch
@@ -192,9 +196,10 @@ StepStats train_step(RankState& s, bool stop_wished) {
     require_labels(s, num_labels);
     losses.push_back(run_micro_batch(s, batch.data, num_labels));
   }
+  s.clock->enter(StepPart::kBackward, "sums of gradients");
   s.parallelism->finish_backward();  // gradients of shards() and owned() are final
 
-  s.clock->enter(StepPart::kOptimizer);
+  s.clock->enter(StepPart::kOptimizer, "losses and norm");
   const StepControl control =
       exchange_control(*s.collective, {.micro_batches = s.parallelism->micro_batches(),
                                        .losses = losses,
@@ -208,6 +213,7 @@ StepStats train_step(RankState& s, bool stop_wished) {
 
   const double lr =
       lr_at(s.config().schedule, s.config().optimizer.lr, s.step + 1, s.config().steps);
+  s.clock->enter(StepPart::kOptimizer, "update");
   if (!cause) update_weights(s, lr, norm);
   settle(s, cause);
   ++s.step;

@@ -14,6 +14,7 @@
 #include "runtime/train/flops.h"
 #include "runtime/train/loss_svg.h"
 #include "runtime/train/memory_report.h"
+#include "runtime/train/profile_window.h"
 #include "runtime/train/saving.h"
 #include "runtime/train/telemetry.h"
 #include "runtime/train/train_step.h"
@@ -95,8 +96,9 @@ bool evaluate_if_due(RankState& s, StatusBoard& board, const StopSignal& stop, T
 
 // Trains to the last step, or until validation tells to stop. Returns false if the ranks agreed to
 // stop before it; all is saved.
-bool train(RankState& s, StatusBoard& board, const StopSignal& stop) {
+bool train(RankState& s, Disk& disk, StatusBoard& board, const StopSignal& stop) {
   Telemetry telemetry = open_telemetry(s, board);
+  ProfileWindow profile(s, disk);
   s.loader = std::make_unique<BatchLoader>(
       *s.samples, BatchLoaderOptions{.first_step = s.step,
                                      .end_step = s.config().steps,
@@ -111,7 +113,10 @@ bool train(RankState& s, StatusBoard& board, const StopSignal& stop) {
   board.set_phase("training");
   bool goes_on = evaluate_if_due(s, board, stop, telemetry, past);
   while (goes_on && !is_over()) {
+    const int64_t step = s.step + 1;
+    profile.step_begins(step);
     const StepStats stats = train_step(s, stop.wished());
+    profile.step_ended(step);
     telemetry.step_done(stats);
     s.saver->advance(stats.saves);
     goes_on = !stats.stop && evaluate_if_due(s, board, stop, telemetry, past);
@@ -121,6 +126,7 @@ bool train(RankState& s, StatusBoard& board, const StopSignal& stop) {
     board.set_phase("training");
   }
   s.loader.reset();
+  profile.finish();
   board.set_phase("saving");
   s.saver->finish();
   if (goes_on && s.step < s.config().steps) {
@@ -147,7 +153,7 @@ ExitCode run_job(RankState& s, const OutputVerdict& output, Disk& disk, StatusBo
   }
   make_saver(s, disk, board);
   stop.hold();
-  if (!train(s, board, stop)) {
+  if (!train(s, disk, board, stop)) {
     if (s.is_rank0()) s.log.info("stopped on request", {{"step", s.step}});
     return ExitCode::kPreempted;
   }

@@ -2,6 +2,7 @@
 // changes nothing of it.
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <map>
 
 #include <gtest/gtest.h>
@@ -90,6 +91,81 @@ TEST_F(RankTelemetryTest, TensorBoardShowsEveryStepOnceAfterAKillAndAResume) {
   for (const json& line : lines) {
     EXPECT_EQ(losses.at(line.at("step").get<int64_t>()), line.at("loss").get<float>());
   }
+}
+
+// Complete spans of one thread of a rank, in order of their begin, outer ones first; times in
+// microseconds.
+struct Span {
+  std::string name, category;
+  double begin = 0, end = 0;
+};
+std::vector<Span> spans_of(const json& trace, int rank, int thread) {
+  std::vector<Span> spans;
+  for (const json& event : trace.at("traceEvents")) {
+    if (event.at("ph") != "X" || event.at("pid") != rank || event.at("tid") != thread) continue;
+    const auto begin = event.at("ts").get<double>();
+    spans.push_back(
+        {event.at("name"), event.at("cat"), begin, begin + event.at("dur").get<double>()});
+  }
+  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
+    return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
+  });
+  return spans;
+}
+
+constexpr double kRounding = 0.002;  // times have three digits of a microsecond
+
+// Every span lies within the one that it begins in.
+void expect_nested(const std::vector<Span>& spans) {
+  std::vector<const Span*> open;
+  for (const Span& span : spans) {
+    while (!open.empty() && open.back()->end <= span.begin + kRounding) open.pop_back();
+    if (!open.empty()) {
+      EXPECT_LE(span.end, open.back()->end + kRounding) << span.name << " in " << open.back()->name;
+    }
+    open.push_back(&span);
+  }
+}
+
+// The profile of `name` covers steps 3 and 4 of `rank`.
+void expect_profile(const json& trace, int rank) {
+  const std::vector<Span> spans = spans_of(trace, rank, 0);
+  expect_nested(spans);
+  expect_nested(spans_of(trace, rank, 1));
+  EXPECT_FALSE(spans_of(trace, rank, 1).empty()) << "collectives";
+  std::vector<Span> steps;
+  for (const Span& span : spans) {
+    if (span.category == "step") steps.push_back(span);
+  }
+  ASSERT_EQ(steps.size(), 2U);
+  EXPECT_EQ(steps[0].name, "step 3");
+  EXPECT_EQ(steps[1].name, "step 4");
+  std::map<std::string, int> counts;
+  double covered = 0;
+  for (const Span& span : spans) {
+    if (span.begin < steps[0].begin || span.end > steps[0].end + kRounding) continue;
+    ++counts[span.name];
+    if (span.category != "step" && span.category != "wait") covered += span.end - span.begin;
+  }
+  // Parts follow one another without gaps, but for the first call of the step.
+  EXPECT_GE(covered, 0.5 * (steps[0].end - steps[0].begin));
+  EXPECT_LE(covered, steps[0].end - steps[0].begin + kRounding * 100);
+  EXPECT_EQ(counts["data micro-batch"], 6) << "micro-batches of a rank";
+  EXPECT_EQ(counts["forward layer.0"], 6);
+  EXPECT_EQ(counts["backward layer.1"], 6);
+  EXPECT_EQ(counts["optimizer update"], 1);
+}
+
+TEST_F(RankTelemetryTest, AProfileCoversItsStepsOnEveryRankAndChangesNoBit) {
+  train(options("profiled", 2, {{"profile", {{"fromStep", 3}, {"steps", 2}}}}));
+  train(options("plain", 2, json::object()));
+  EXPECT_EQ(read_curve(folder_.path("profiled")), read_curve(folder_.path("plain")));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("plain") + "/profile"));
+  const std::filesystem::path folder = folder_.path("profiled") + "/profile";
+  const json trace = json::parse(read_text(folder / "trace.json"));
+  for (const int rank : {0, 1}) expect_profile(trace, rank);
+  const auto entries = std::filesystem::directory_iterator(folder);
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 1) << "only the whole trace is left";
 }
 
 TEST_F(RankTelemetryTest, PartsAddUpToTheStepOnAnyRankCount) {

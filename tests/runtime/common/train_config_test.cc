@@ -63,9 +63,6 @@ TEST(TrainConfigTest, DefaultsAreThoseOfTheDesign) {
   EXPECT_EQ(config.loss_scale.hysteresis, 2);
   EXPECT_EQ(config.loss_scale.min, 1);
   EXPECT_EQ(config.non_finite.max_consecutive_skips, 3);
-  EXPECT_EQ(config.logging.every_steps, 10);
-  EXPECT_FALSE(config.logging.tensorboard);
-  EXPECT_EQ(config.logging.peak_flops_per_rank, 0.0);
   EXPECT_EQ(config.communication.backend, CommunicationConfig::Backend::kAuto);
   EXPECT_EQ(config.communication.timeout_seconds, 600);
   EXPECT_EQ(config.seed, 42);
@@ -88,7 +85,6 @@ TEST(TrainConfigTest, EveryFieldThatIsGivenArrives) {
       json::parse(R"({"everySteps": 0, "keep": 5, "resume": "never", "async": false})");
   train["export"]["atEnd"] = false;
   train["communication"] = json::parse(R"({"backend": "shared-memory", "timeoutSeconds": 9})");
-  train["logging"] = {{"everySteps", 3}, {"tensorboard", true}, {"peakFlopsPerRank", 1e12}};
   train["seed"] = 7;
   ASSERT_TRUE(check_train(train, 4, "train").empty());
   const TrainConfig config = decode_train(train);
@@ -110,9 +106,6 @@ TEST(TrainConfigTest, EveryFieldThatIsGivenArrives) {
   EXPECT_FALSE(config.checkpoint.async);
   EXPECT_FALSE(config.export_at_end);
   EXPECT_EQ(config.communication.backend, CommunicationConfig::Backend::kSharedMemory);
-  EXPECT_EQ(config.logging.every_steps, 3);
-  EXPECT_TRUE(config.logging.tensorboard);
-  EXPECT_EQ(config.logging.peak_flops_per_rank, 1e12);
   EXPECT_EQ(config.seed, 7);
 }
 

@@ -104,13 +104,17 @@ void mutate_number(const Field& field, std::vector<Mutation>& out) {
   const auto number = [is_integer](double value) {
     return is_integer ? json(static_cast<int64_t>(value)) : json(value);
   };
+  // One beyond a bound; of a number so large that one more is itself, a thousandth.
+  const auto beyond = [is_integer](double bound) {
+    return is_integer ? 1.0 : std::max(1.0, std::abs(bound) * 1e-3);
+  };
   if (field.minimum) {
     out.push_back({"at the minimum", number(*field.minimum), field.exclusive_minimum});
-    out.push_back({"below the minimum", number(*field.minimum - 1), true});
+    out.push_back({"below the minimum", number(*field.minimum - beyond(*field.minimum)), true});
   }
   if (field.maximum) {
     out.push_back({"at the maximum", number(*field.maximum), field.exclusive_maximum});
-    out.push_back({"above the maximum", number(*field.maximum + 1), true});
+    out.push_back({"above the maximum", number(*field.maximum + beyond(*field.maximum)), true});
   }
   if (is_integer) out.push_back({"a fraction", 1.5, true});
 }

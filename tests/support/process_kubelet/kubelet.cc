@@ -103,7 +103,8 @@ void ProcessKubelet::sync() {
 void ProcessKubelet::sync_pod(const json& pod) {
   const std::string node = pod["spec"].value("nodeName", "");
   if (node.empty()) {
-    if (!pod["metadata"].contains("deletionTimestamp")) bind_pod(pod);
+    const bool is_ours = pod["spec"].value("schedulerName", "") == "default-scheduler";
+    if (is_ours && !pod["metadata"].contains("deletionTimestamp")) bind_pod(pod);
     return;
   }
   if (node != options_.node) return;

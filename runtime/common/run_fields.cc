@@ -10,7 +10,7 @@ Field checkpoint_section() {
                .doc =
                    "Where to start. auto: the newest checkpoint of the output. never: the "
                    "beginning. The folder of a checkpoint, e.g. /runs/a/checkpoints/step-400: "
-                   "there, unless the output holds newer ones of this run.",
+                   "there, unless the output already holds one of this run.",
                .default_value = "auto",
                .pattern = "^(auto|never|.*/.*)$",
                .pattern_hint = "auto, never, or the folder of a checkpoint",

@@ -58,9 +58,9 @@ OpenStore open_store(const RendezvousOptions& options, Clock::time_point deadlin
   } else {
     const auto found = await_listener(options.master_addr, options.master_port, deadline);
     if (!found) {
-      throw RendezvousTimeoutError("rank " + std::to_string(options.rank) + ": nobody listens at " +
-                                   endpoint_of(options) + " after " +
-                                   std::to_string(options.timeout.count()) + " ms");
+      throw RendezvousTimeoutError("rank " + std::to_string(options.rank) +
+                                   ": rank 0 did not listen at " + endpoint_of(options) +
+                                   " within " + std::to_string(options.timeout.count()) + " ms");
     }
     address = *found;
   }
@@ -83,14 +83,16 @@ class Meeting {
     open_.store->set(key, std::vector<uint8_t>(value.begin(), value.end()));
   }
 
-  // Blocks until the key is set. Throws RendezvousTimeoutError saying who was awaited.
-  std::string get(const std::string& key, const std::string& awaited) {
+  // Blocks until the key is set. Throws RendezvousTimeoutError saying who was awaited: the ranks
+  // that have not set their value of `needed`, which the writer of the key needs; else `writer`.
+  std::string get(const std::string& key, const std::string& writer,
+                  const std::string& needed = "") {
     try {
       open_.store->wait({key}, time_left(deadline_));
     } catch (const c10::DistStoreError&) {
       throw RendezvousTimeoutError("rank " + std::to_string(options_.rank) + " waited " +
                                    std::to_string(options_.timeout.count()) + " ms at " +
-                                   endpoint_of(options_) + " for " + awaited);
+                                   endpoint_of(options_) + " for " + awaited(writer, needed));
     }
     const std::vector<uint8_t> value = open_.store->get(key);
     return {value.begin(), value.end()};
@@ -101,7 +103,8 @@ class Meeting {
     std::vector<std::string> values;
     values.reserve(static_cast<size_t>(options_.world_size));
     for (int rank = 0; rank < options_.world_size; ++rank) {
-      values.push_back(get(name + "/" + std::to_string(rank), missing_ranks(name, rank)));
+      values.push_back(
+          get(name + "/" + std::to_string(rank), "rank " + std::to_string(rank), name));
     }
     return values;
   }
@@ -111,13 +114,16 @@ class Meeting {
   }
 
  private:
-  std::string missing_ranks(const std::string& name, int first) const {
+  std::string awaited(const std::string& writer, const std::string& needed) const {
     std::string ranks;
-    for (int rank = first; rank < options_.world_size; ++rank) {
-      if (open_.store->check({name + "/" + std::to_string(rank)})) continue;
-      ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+    int count = 0;
+    for (int rank = 0; !needed.empty() && rank < options_.world_size; ++rank) {
+      if (open_.store->check({needed + "/" + std::to_string(rank)})) continue;
+      ranks.append(count++ > 0 ? ", " : "").append(std::to_string(rank));
     }
-    return "ranks " + ranks + " of " + std::to_string(options_.world_size);
+    if (count == 0) return writer;
+    const std::string word = count == 1 ? "rank " : "ranks ";
+    return word + ranks + " of " + std::to_string(options_.world_size);
   }
 
   const RendezvousOptions& options_;
@@ -163,7 +169,7 @@ std::string agree_on_backend(const RendezvousOptions& options, Meeting& meeting,
     const std::vector<std::string> joined = meeting.get_from_all("joined");
     meeting.set("backend", choose_backend(options.backend, joined, offer_failure));
   }
-  return meeting.get("backend", "rank 0 to hear from all ranks");
+  return meeting.get("backend", "rank 0", "joined");
 }
 
 // Every rank sets `beacon/R` to its endpoint, and rank 0 `token`.
@@ -229,7 +235,7 @@ std::unique_ptr<Collective> connect(const RendezvousOptions& options) {
   try {
     return meet(options);
   } catch (const c10::DistNetworkError& error) {
-    throw PeerLostError("rendezvous at " + endpoint_of(options) + ": " +
+    throw PeerLostError("rendezvous: rank 0 left " + endpoint_of(options) + ": " +
                         error.what_without_backtrace());
   } catch (const c10::DistStoreError& error) {
     throw RendezvousTimeoutError("rendezvous at " + endpoint_of(options) + ": " +

@@ -94,7 +94,7 @@ Gang::Gang(const GangOptions& options)
       for (const auto& [name, value] : own->second) env[name] = value;
     }
     env["RUNTIME"] = options.runtime;
-    spawn(rank, env);
+    pids_.push_back(options.launch ? options.launch(env, file(rank, "log")) : spawn(rank, env));
   }
   exit_codes_.resize(pids_.size());
 }
@@ -112,7 +112,7 @@ std::string Gang::file(int rank, const std::string& kind) const {
   return prefix_ + "rank-" + std::to_string(rank) + "." + kind;
 }
 
-void Gang::spawn(int rank, const std::map<std::string, std::string>& env) {
+pid_t Gang::spawn(int rank, const std::map<std::string, std::string>& env) {
   std::vector<std::string> lines;
   for (const auto& [name, value] : env) lines.push_back(name + "=" + value);
   if (const char* const path = std::getenv("PATH")) lines.push_back(std::string("PATH=") + path);
@@ -132,7 +132,7 @@ void Gang::spawn(int rank, const std::map<std::string, std::string>& env) {
     execve(program.c_str(), arguments.data(), environment.data());
     _exit(127);
   }
-  pids_.push_back(pid);
+  return pid;
 }
 
 void Gang::send(int rank, int signal_number) {

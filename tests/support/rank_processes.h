@@ -43,6 +43,10 @@ struct GangOptions {
   int attempt = 0;
   std::map<std::string, std::string> env;  // laid over the environment of every rank
   std::map<int, std::map<std::string, std::string>> rank_env;  // laid over that, by rank
+  // Starts a rank with this environment and log instead of a new process of `runtime`; returns its
+  // pid, a child of this process.
+  std::function<pid_t(const std::map<std::string, std::string>& env, const std::string& log)>
+      launch = nullptr;
 };
 
 // All ranks of one attempt. The destructor kills and reaps what still runs.
@@ -58,13 +62,15 @@ class Gang {
   std::vector<int> wait();
   // Waits until `condition` holds; false if all ranks ended before.
   bool wait_until(const std::function<bool()>& condition);
+  // Whether the rank was seen to have ended, by wait_until() or wait().
+  bool has_ended(int rank) const { return pids_.at(static_cast<std::size_t>(rank)) == 0; }
 
   std::string log(int rank) const;
   std::optional<common::TerminationMessage> last_words(int rank) const;
 
  private:
   std::string file(int rank, const std::string& kind) const;
-  void spawn(int rank, const std::map<std::string, std::string>& env);
+  pid_t spawn(int rank, const std::map<std::string, std::string>& env);
   bool reap_finished();
 
   std::string prefix_;

@@ -101,10 +101,30 @@ TEST(RendezvousTest, NamesTheRanksThatDidNotCome) {
   }
 }
 
+// Rank 0 awaits rank 1 first, who comes; and rank 1 awaits rank 0, who awaits rank 2.
+TEST(RendezvousTest, NamesOnlyTheRankThatDidNotCome) {
+  const int port = free_port();
+  run_ranks(2, [port](int rank) {
+    RendezvousOptions options = local_options(rank, 3, port, Backend::kAuto);
+    options.timeout = std::chrono::milliseconds(rank == 0 ? 4000 : 2000);
+    try {
+      connect(options);
+      FAIL() << "rank 2 did not come";
+    } catch (const RendezvousTimeoutError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("for rank 2 of 3"));
+    }
+  });
+}
+
 TEST(RendezvousTest, SaysThatNobodyListens) {
   RendezvousOptions options = local_options(1, 2, free_port(), Backend::kAuto);
   options.timeout = std::chrono::milliseconds(100);
-  EXPECT_THROW(connect(options), RendezvousTimeoutError);
+  try {
+    connect(options);
+    FAIL() << "nobody listens";
+  } catch (const RendezvousTimeoutError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("rank 0 did not listen at 127.0.0.1:"));
+  }
   options.master_addr = "no-such-host.invalid";
   EXPECT_THROW(connect(options), RendezvousTimeoutError);
 }

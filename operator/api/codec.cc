@@ -82,6 +82,7 @@ TrainingJobSpec decode_spec(const json& spec) {
   result.active_deadline = optional_seconds(spec, "activeDeadlineSeconds");
   result.ttl_after_finished = optional_seconds(spec, "ttlSecondsAfterFinished");
   result.clean_pod_policy = decode_clean_pod_policy(text(spec, "cleanPodPolicy"));
+  result.pod_template = spec.value("template", json::object());
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "operator/api/job_fields.h"
+#include "operator/api/template_check.h"
 #include "runtime/common/schema.h"
 #include "runtime/common/suggest.h"
 #include "runtime/common/train_config.h"
@@ -137,6 +138,7 @@ Problems check_around_train(const json& spec) {
     check_env(*env, problems);
   }
   if (const json* policy = find(spec, "failurePolicy")) check_rules(*policy, problems);
+  for (Problem& problem : check_template(spec)) problems.push_back(std::move(problem));
   return problems;
 }
 
@@ -167,6 +169,7 @@ Problems check_job(const TrainingJob& job) {
                                        .append(std::to_string(spec.ranks))});
   }
   json relations = {{"inputs", spec.inputs}, {"output", spec.output}, {"env", json::array()}};
+  relations["template"] = spec.pod_template;
   relations["failurePolicy"] = relations_of(spec.failure_policy);
   for (const auto& [name, value] : spec.env) relations["env"].push_back({{"name", name}});
   if (!spec.command.empty()) relations["command"] = spec.command;

@@ -173,7 +173,9 @@ std::vector<CelRule> spec_rules(const std::vector<Field>& children) {
        "managedBy never changes", ".managedBy"},
   };
   for (const Field& child : children) {
-    if (child.name != "suspend" && child.name != "ranks") rules.push_back(immutable(child.name));
+    const bool may_change =  // template: CEL sees nothing of it, and an attempt keeps its own
+        child.name == "suspend" || child.name == "ranks" || child.name == "template";
+    if (!may_change) rules.push_back(immutable(child.name));
   }
   return rules;
 }
@@ -262,6 +264,10 @@ std::vector<Field> spec_children() {
               "The job fails after so long from its first attempt; suspended time is not counted."),
       seconds("ttlSecondsAfterFinished", 0, "The job is deleted so long after its end."),
       clean,
+      plain(
+          "template", FieldType::kFree,
+          "A PodTemplateSpec laid over the pods of the ranks, whose container is `trainer`. Taken "
+          "when an attempt starts."),
   };
 }
 
@@ -271,7 +277,7 @@ const Field& spec_fields() {
   static const Field field = [] {
     Field spec = object("spec", "What to run.", spec_children());
     spec.required = true;
-    spec.planned = {"ranksPerPod", "template"};
+    spec.planned = {"ranksPerPod"};
     spec.rules = spec_rules(spec.children);
     return spec;
   }();

@@ -82,6 +82,19 @@ std::optional<Problem> take(const std::string& step, Walk& walk) {
       walk = {.field = &walk.field->element.front(), .value = &(*walk.value)[*index], .path = at};
       return std::nullopt;
     }
+    case FieldType::kFree: {  // no table to walk through: what is below is as free
+      const std::optional<size_t> index = index_of(step);
+      if (walk.value->is_array() && index && *index < walk.value->size()) {
+        walk.value = &(*walk.value)[*index];
+        walk.path = common::item_path(walk.path, *index);
+        return std::nullopt;
+      }
+      walk.path = common::child_path(walk.path, step);
+      if (walk.value->is_array()) return refuse(walk.path, "the list has no such item");
+      if (!walk.value->is_object()) *walk.value = json::object();
+      walk.value = &(*walk.value)[step];
+      return std::nullopt;
+    }
     default:
       return refuse(common::child_path(walk.path, step), "unknown field",
                     walk.path + " has no fields");

@@ -67,6 +67,7 @@ struct TrainingJobSpec {  // NOLINT(bugprone-exception-escape): json moves witho
   std::optional<std::chrono::seconds> active_deadline;
   std::optional<std::chrono::seconds> ttl_after_finished;
   CleanPodPolicy clean_pod_policy = CleanPodPolicy::kRunning;
+  nlohmann::json pod_template;  // PodTemplateSpec laid over ours (template_check.h); empty = none
 };
 
 enum class ConditionStatus { kTrue, kFalse, kUnknown };

@@ -129,6 +129,9 @@ int run(const RunArguments& arguments) {
   if (!manifest) return kInvalidFile;
   if (arguments.dry_run) return print_objects(manifest->job);
   for (const std::string& line : manifest->resolved) std::cerr << line << "\n";
+  for (const std::string& path : local::without_effect_here(manifest->job.spec.pod_template)) {
+    std::cerr << "warning: " << path << " has no effect on processes of this machine\n";
+  }
 
   const std::string output =
       arguments.output.empty() ? local::default_output(manifest->job) : arguments.output;

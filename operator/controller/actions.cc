@@ -62,7 +62,19 @@ Created resolve_existing(kube::Client& client, const api::TrainingJob& job, cons
   }
   const json& object = std::get<json>(found);
   const plan::ChildView view = child_view(object);
-  if (view.owner_uid == job.meta.uid) return {child.kind, {}, std::nullopt, "", {}};
+  if (view.owner_uid == job.meta.uid) {
+    // Ours, of a plan from an older spec whose answer was lost: pods go by what it says, so plan
+    // again once the stores show it.
+    const bool differs = child.kind == ChildKind::kConfigMap &&
+                         object.value("data", json()) != child.body->value("data", json());
+    if (!differs) return {child.kind, {}, std::nullopt, "", {}};
+    return {child.kind,
+            common::Error{common::ErrorCode::kConflict,
+                          child.name + " exists with other contents; it is ours", ""},
+            std::nullopt,
+            "",
+            {}};
+  }
   if (job_of(object) == kube::ObjectKey{job.meta.ns, job.meta.name}) {
     return {child.kind,
             common::Error{common::ErrorCode::kConflict,

@@ -5,6 +5,7 @@
 
 #include "operator/api/codec.h"
 #include "operator/plan/names.h"
+#include "operator/plan/render.h"
 
 namespace lockstep::control {
 
@@ -57,6 +58,17 @@ std::string waiting_reason(const json& container) {
   return text_at(object_at(object_at(container, "state"), "waiting"), "reason");
 }
 
+// A rank has ended when its own container has, whatever the containers beside it do: one that goes
+// on would keep the pod's phase at Running, one that failed would make it Failed.
+void read_end_beside_others(int64_t exit_code, plan::PodView& view) {
+  view.lingers = view.phase == plan::PodPhase::kRunning;
+  if (view.lingers) {
+    view.phase = exit_code == 0 ? plan::PodPhase::kSucceeded : plan::PodPhase::kFailed;
+  } else if (view.phase == plan::PodPhase::kFailed && exit_code == 0 && view.reason.empty()) {
+    view.phase = plan::PodPhase::kSucceeded;
+  }
+}
+
 // The state of the container `trainer`, or of the first one of a pod of somebody else's making.
 void read_container(const json& status, plan::PodView& view) {
   const json& containers = array_at(status, "containerStatuses");
@@ -69,6 +81,7 @@ void read_container(const json& status, plan::PodView& view) {
   view.waiting_reason = waiting_reason(*container);
   const json& terminated = object_at(object_at(*container, "state"), "terminated");
   if (terminated.empty()) return;
+  if (containers.size() > 1) read_end_beside_others(terminated.value("exitCode", int64_t{0}), view);
   plan::ContainerExit exit;
   exit.exit_code = terminated.value("exitCode", int64_t{0});
   exit.reason = text_at(terminated, "reason");
@@ -108,7 +121,8 @@ std::optional<kube::ObjectKey> job_of(const json& child) {
 plan::ChildView child_view(const json& object) {
   const json& metadata = object.at("metadata");
   return {text_at(metadata, "name"), text_at(metadata, "uid"), controller_uid(metadata),
-          metadata.contains("deletionTimestamp")};
+          metadata.contains("deletionTimestamp"),
+          text_at(object_at(object, "data"), plan::kTemplateKey)};
 }
 
 std::optional<ObservedChild> project_child(const json& object) {

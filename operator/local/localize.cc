@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "operator/api/template_check.h"
+#include "runtime/common/document.h"
+
 namespace lockstep::local {
 
 using nlohmann::json;
@@ -21,7 +24,44 @@ void move_strings(json& value, const std::string& from, const std::string& to) {
   for (json& child : value) move_strings(child, from, to);
 }
 
+// Variables whose value only a cluster knows.
+void add_unknown_values(const json& env, const std::string& path, std::vector<std::string>& out) {
+  for (size_t i = 0; i < env.size(); ++i) {
+    if (env[i].contains("valueFrom")) out.push_back(common::item_path(path, i) + ".valueFrom");
+  }
+}
+
+void add_containers(const json& containers, std::vector<std::string>& out) {
+  for (size_t i = 0; i < containers.size(); ++i) {
+    const std::string at = common::item_path("spec.template.spec.containers", i);
+    if (containers[i].value("name", "") != api::kTrainerContainer) {
+      out.push_back(at);
+      continue;
+    }
+    for (const auto& [key, value] : containers[i].items()) {
+      if (key == "env") add_unknown_values(value, at + ".env", out);
+      if (key == "name" || key == "env" || key == "command" || key == "args") continue;
+      out.push_back(common::child_path(at, key));
+    }
+  }
+}
+
 }  // namespace
+
+std::vector<std::string> without_effect_here(const json& pod_template) {
+  std::vector<std::string> out;
+  if (!pod_template.is_object()) return out;
+  if (pod_template.contains("metadata")) out.emplace_back("spec.template.metadata");
+  const json pod = pod_template.value("spec", json::object());
+  for (const auto& [key, value] : pod.items()) {
+    if (key == "containers") {
+      add_containers(value, out);
+    } else {
+      out.push_back(common::child_path("spec.template.spec", key));
+    }
+  }
+  return out;
+}
 
 api::TrainingJob localize(api::TrainingJob job, const std::map<std::string, std::string>& inputs,
                           common::Problems& problems) {

@@ -3,6 +3,9 @@
 
 #include <map>
 #include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "operator/api/training_job.h"
 #include "runtime/common/problem.h"
@@ -17,5 +20,9 @@ api::TrainingJob localize(api::TrainingJob job, const std::map<std::string, std:
 
 // Where a job's output goes when nothing else is said: "runs/<job>".
 std::string default_output(const api::TrainingJob& job);
+
+// The fields of the job's template that mean nothing to processes, as paths below "spec.template".
+// Environment, command and arguments of the container `trainer` do.
+std::vector<std::string> without_effect_here(const nlohmann::json& pod_template);
 
 }  // namespace lockstep::local

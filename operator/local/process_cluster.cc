@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "operator/plan/names.h"
+#include "operator/plan/render.h"
 
 namespace lockstep::local {
 
@@ -67,7 +68,8 @@ Result<void> ProcessCluster::apply_one(const plan::CreateConfigMap& action) {
   RETURN_IF_ERROR(make_folder(folder.string()));
   const std::string path = (folder / (action.name + ".json")).string();
   std::ofstream(path) << action.body["data"]["job.json"].get<std::string>();
-  config_maps_[action.name] = path;
+  const auto& data = action.body["data"];
+  config_maps_[action.name] = {path, data.value(plan::kTemplateKey, "")};
   return {};
 }
 
@@ -109,8 +111,11 @@ Result<void> ProcessCluster::apply_one(const plan::CreatePod& action) {
   process.termination_file = attempt_dir(attempt) + "/rank-" + std::to_string(action.rank) + ".end";
   std::ofstream(process.termination_file, std::ios::trunc);
   place.termination_file = process.termination_file;
-  place.job_file = config_maps_[plan::config_map_name(
-      action.body["metadata"]["labels"][plan::kJobNameLabel].get<std::string>(), attempt)];
+  place.job_file =
+      config_maps_[plan::config_map_name(
+                       action.body["metadata"]["labels"][plan::kJobNameLabel].get<std::string>(),
+                       attempt)]
+          .job_file;
   place.output = options_.output;
   place.runtime_program = options_.runtime_program;
   place.output_mode = options_.output_mode;
@@ -165,8 +170,8 @@ plan::Observation ProcessCluster::observe(const std::string& owner_uid) {
     seen.pods.push_back(process.view);
     ++entry;
   }
-  for (const auto& [name, path] : config_maps_) {
-    seen.config_maps.push_back({name, "config-" + name, owner_uid, false});
+  for (const auto& [name, config_map] : config_maps_) {
+    seen.config_maps.push_back({name, "config-" + name, owner_uid, false, config_map.pod_template});
   }
   for (plan::ChildView service : services_) {
     service.owner_uid = owner_uid;

@@ -53,6 +53,11 @@ class ProcessCluster {
     bool ended() const { return view.exit.has_value(); }
   };
 
+  struct ConfigMap {
+    std::string job_file;      // path of its job.json
+    std::string pod_template;  // as in plan::ChildView
+  };
+
   common::Result<void> apply_one(const plan::CreateConfigMap& action);
   common::Result<void> apply_one(const plan::CreateService& action);
   common::Result<void> apply_one(const plan::CreatePod& action);
@@ -63,8 +68,8 @@ class ProcessCluster {
   std::string attempt_dir(int64_t attempt) const;
 
   const ProcessClusterOptions options_;
-  std::map<std::string, Process> processes_;        // by pod name
-  std::map<std::string, std::string> config_maps_;  // name -> path of its job.json
+  std::map<std::string, Process> processes_;      // by pod name
+  std::map<std::string, ConfigMap> config_maps_;  // by name
   std::vector<plan::ChildView> services_;
   std::map<int64_t, int> master_ports_;  // by attempt
   int next_uid_ = 1;

@@ -1,5 +1,7 @@
 #include "operator/local/rank_command.h"
 
+#include <optional>
+
 namespace lockstep::local {
 
 using nlohmann::json;
@@ -8,12 +10,19 @@ namespace {
 
 constexpr const char* kLoopback = "127.0.0.1";
 
-// Values of the downward API, for a process.
-std::string field_value(const json& pod, const std::string& path) {
+// Values of the downward API, for a process; nothing if a process has none.
+std::optional<std::string> field_value(const json& pod, const std::string& path) {
   if (path == "metadata.name") return pod["metadata"]["name"];
   if (path == "metadata.namespace") return pod["metadata"]["namespace"];
   if (path == "status.podIP") return kLoopback;
-  return "localhost";  // spec.nodeName
+  if (path == "spec.nodeName") return "localhost";
+  return std::nullopt;
+}
+
+std::optional<std::string> value_of(const json& pod, const json& variable) {
+  if (!variable.contains("valueFrom")) return variable.value("value", "");
+  const json source = variable["valueFrom"].value("fieldRef", json::object());
+  return field_value(pod, source.value("fieldPath", ""));
 }
 
 }  // namespace
@@ -22,15 +31,15 @@ RankCommand rank_command(const json& pod, const ProcessPlace& place) {
   const json& container = pod["spec"]["containers"][0];
   RankCommand command;
   command.argv = container["command"].get<std::vector<std::string>>();
-  if (command.argv[0] == "lockstep-runtime") command.argv[0] = place.runtime_program;
+  for (std::string& word : command.argv) {  // a template may start it through another program
+    if (word == "lockstep-runtime") word = place.runtime_program;
+  }
   for (const json& argument : container.value("args", json::array()))
     command.argv.push_back(argument);
 
   for (const json& variable : container["env"]) {
-    const std::string name = variable["name"];
-    command.env[name] = variable.contains("valueFrom")
-                            ? field_value(pod, variable["valueFrom"]["fieldRef"]["fieldPath"])
-                            : variable["value"].get<std::string>();
+    const std::optional<std::string> value = value_of(pod, variable);
+    if (value) command.env[variable["name"]] = *value;
   }
   const std::string master_port = std::to_string(place.master_port);
   command.env["MASTER_ADDR"] = kLoopback;

@@ -29,12 +29,27 @@ const ChildView* find_child(const std::vector<ChildView>& children, const std::s
 // The pod that status.firstFailure speaks of, still there to be read.
 bool is_evidence(const Situation& s, const PodView& pod) {
   const std::optional<api::FirstFailure>& failure = s.job.status.first_failure;
-  return failure && has_ended(pod) &&
+  return failure && !holds_resources(pod) &&
          pod.name ==
              pod_name(s.job.meta.name, {.attempt = failure->attempt, .rank = failure->rank});
 }
 
+// The template that the attempt began with: what its ConfigMap keeps, or if there is none yet, what
+// the spec says now. See Note [A template is taken once].
+nlohmann::json template_of_attempt(const Situation& s, const ChildView* config_map) {
+  if (config_map == nullptr) return s.job.spec.pod_template;
+  nlohmann::json kept = nlohmann::json::parse(config_map->pod_template, nullptr, false);
+  return kept.is_object() ? kept : nlohmann::json();
+}
+
 }  // namespace
+
+bool has_other_template(const Situation& s) {
+  const ChildView* kept =
+      find_child(s.seen.config_maps, config_map_name(s.job.meta.name, s.job.status.attempt));
+  return kept != nullptr && kept->owner_uid == s.job.meta.uid && !kept->deleting &&
+         kept->pod_template != template_text(s.job.spec.pod_template);
+}
 
 void requeue_within(Plan& next, seconds delay) {
   const seconds bounded = std::max(delay, seconds(1));
@@ -43,7 +58,7 @@ void requeue_within(Plan& next, seconds delay) {
 
 void delete_pod(Plan& next, const PodView* pod, seconds grace) {
   if (pod == nullptr) return;
-  const bool is_forced = pod->node_state == NodeState::kGone && !has_ended(*pod);
+  const bool is_forced = pod->node_state == NodeState::kGone && holds_resources(*pod);
   if (pod->deleting && !is_forced) return;
   next.actions.push_back(DeletePod{
       .name = pod->name, .uid = pod->uid, .grace_seconds = is_forced ? 0 : grace.count()});
@@ -96,6 +111,7 @@ void create_missing(const Situation& s, Plan& next) {
     requeue_within(next, kChildDeletionPoll);  // its name is free once it is gone
     return;
   }
+  attempt.pod_template = template_of_attempt(s, old_config_map);
   if (old_config_map == nullptr) {
     next.actions.push_back(CreateConfigMap{config_map, render_config_map(s.job, attempt)});
   }

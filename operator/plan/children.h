@@ -32,6 +32,15 @@ void delete_all_stale_pods(const Situation& s, Plan& next);
 // ConfigMaps of older attempts that have no pod any more.
 void delete_old_config_maps(const Situation& s, Plan& next);
 
+// Note [A template is taken once]
+// All pods of an attempt are made from one template, whenever they are made: the ConfigMap, created
+// before them, keeps it. spec.template may change at any time. A gang that has all its nodes goes
+// on as it is, and its next attempt takes the new one; a gang that waits for nodes, or that the
+// server refuses, gives way to a new attempt at once, for the template may be what it waits for.
+
+// True if the present attempt began with another template than spec.template is now.
+bool has_other_template(const Situation& s);
+
 // Creates what the recorded attempt lacks: ConfigMap and Service first, then the pods in the order
 // of their ranks. Waits for a child of ours that is being deleted.
 void create_missing(const Situation& s, Plan& next);

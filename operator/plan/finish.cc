@@ -25,11 +25,11 @@ bool is_deleted_at_the_end(const Situation& s, const PodView& pod) {
     case api::CleanPodPolicy::kAll:
       return true;
     case api::CleanPodPolicy::kRunning:
-      return !has_ended(pod);
+      return holds_resources(pod);
     case api::CleanPodPolicy::kNone:
       break;
   }
-  return !has_ended(pod) && has_reason(s.job.status, kFailed, kDeadlineExceeded);
+  return holds_resources(pod) && has_reason(s.job.status, kFailed, kDeadlineExceeded);
 }
 
 }  // namespace

@@ -58,6 +58,10 @@ bool has_ended(const PodView& pod) {
   return pod.phase == PodPhase::kSucceeded || pod.phase == PodPhase::kFailed;
 }
 
+bool holds_resources(const PodView& pod) {
+  return !has_ended(pod) || pod.lingers;
+}
+
 bool is_succeeded(const Gang& gang, const PodView* pod) {
   return pod != nullptr && pod->phase == PodPhase::kSucceeded &&
          (gang.finishes_by_exit_code || !pod->deleting);

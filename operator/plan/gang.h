@@ -27,8 +27,10 @@ struct Gang {
 // and owner; pods of ours with a name that plan() never gives are left alone.
 Gang gather(const api::TrainingJob& job, const Observation& seen);
 
-// Its processes are gone, whatever became of the object.
+// The rank's processes are gone, whatever became of the object.
 bool has_ended(const PodView& pod);
+// It holds what its node gave it: processes of its own, or containers beside a rank that ended.
+bool holds_resources(const PodView& pod);
 // True if the rank finished its work. A user's own program that was told to stop may well exit 0
 // without having finished, so there a pod being deleted does not count; lockstep-runtime exits 0
 // only at the end.

@@ -32,6 +32,7 @@ using std::chrono::seconds;
 constexpr seconds kProgressPoll{15};      // the period of status.progress
 constexpr seconds kFirstProgressPoll{2};  // until rank 0 answered once
 constexpr seconds kNameTakenPoll{30};
+constexpr const char* kTemplateChanged = "TemplateChanged";
 constexpr seconds kNextRound{1};  // if the write of the status is not seen coming back
 
 std::string describe_problems(const common::Problems& problems) {
@@ -47,6 +48,14 @@ std::string describe_problems(const common::Problems& problems) {
   return text;
 }
 
+// A gang that has its nodes keeps the template that it began with.
+void tell_changed_template(const Situation& s, Plan& next) {
+  if (!is_true(s.job.status, kScheduled) || !has_other_template(s)) return;
+  next.events.push_back({.reason = kTemplateChanged,
+                         .message = "the ranks that run keep the old template; the next attempt "
+                                    "takes the new one"});
+}
+
 // Writes Accepted, once per generation: the answer depends on the spec alone.
 void judge_spec(const Situation& s, Plan& next) {
   next.status.observed_generation = s.job.meta.generation;
@@ -56,6 +65,7 @@ void judge_spec(const Situation& s, Plan& next) {
   const common::Problems problems = api::check_job(s.job);
   if (!common::has_errors(problems)) {
     set_condition(next.status, {.type = kAccepted, .value = true, .reason = "Valid"}, s.now);
+    tell_changed_template(s, next);
     return;
   }
   const std::string text = describe_problems(problems);
@@ -99,6 +109,18 @@ Plan begin(const Situation& s, Plan next, std::optional<int64_t> ranks) {
     next.events.push_back(
         {.reason = "Resumed", .message = "on " + std::to_string(*ranks) + " ranks"});
   }
+  next.requeue_after = kNextRound;
+  return next;
+}
+
+// An attempt that never got its nodes, again with the template as it is now.
+Plan renew(const Situation& s, Plan next, int64_t ranks) {
+  record_attempt(next.status,
+                 {.number = next.status.attempt + 1, .ranks = ranks, .reason = kStartingReason},
+                 s.now);
+  next.status.message.clear();
+  next.events.push_back(
+      {.reason = kTemplateChanged, .message = "a new attempt begins with the new template"});
   next.requeue_after = kNextRound;
   return next;
 }
@@ -158,6 +180,9 @@ Plan tend(const Situation& s, Plan next, std::optional<int64_t> ranks,
   }
   describe_gang(next.status, s.gang, s.now);
   tell_taken_name(s, next);
+  const bool is_complete = std::none_of(s.gang.ranks.begin(), s.gang.ranks.end(),
+                                        [](const PodView* pod) { return pod == nullptr; });
+  if (!ranks && !is_complete) next = refuse(std::move(next));
   if (loss) {
     take_last_progress(next.status, s.seen);  // rank 0 may be the one that ended
   } else {
@@ -188,6 +213,8 @@ Plan decide(const Situation& s, Plan next) {
     next = restart_or_fail(s, std::move(next), loss->cause);
   } else if (const std::optional<RankFailure> stall = find_stall(s)) {
     next = restart_or_fail(s, std::move(next), *stall);
+  } else if (ranks && !is_true(status, kScheduled) && has_other_template(s)) {
+    next = renew(s, std::move(next), *ranks);
   } else {
     next = tend(s, std::move(next), ranks, loss);
   }

@@ -38,6 +38,7 @@ struct PodView {
   int64_t rank = -1;
   PodPhase phase = PodPhase::kPending;
   bool ready = false;
+  bool lingers = false;   // the rank has ended, containers beside it have not
   bool deleting = false;  // has a deletionTimestamp
   // The deletionTimestamp itself: when the node must have ended the pod. Empty = unknown.
   std::optional<api::Time> deletion_deadline;
@@ -55,6 +56,7 @@ struct ChildView {
   std::string uid;
   std::string owner_uid;
   bool deleting = false;
+  std::string pod_template{};  // of a ConfigMap: the template that its attempt began with; or empty
 };
 
 // What a running rank of the current attempt answered when it was asked.

@@ -6,6 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "operator/api/template_check.h"
+#include "operator/plan/overlay.h"
+
 namespace lockstep::plan {
 namespace {
 
@@ -150,7 +153,7 @@ json render_mounts(const api::TrainingJob& job) {
 json render_container(const api::TrainingJob& job, const AttemptSpec& attempt, int64_t rank,
                       const Settings& settings) {
   json container = {
-      {"name", "trainer"},
+      {"name", api::kTrainerContainer},
       {"image", job.spec.image.empty() ? settings.runtime_image : job.spec.image},
       {"command",
        runs_own_command(job) ? job.spec.command : std::vector<std::string>{"lockstep-runtime"}},
@@ -189,10 +192,28 @@ json image_pull_secrets(const api::TrainingJob& job) {
   return secrets;
 }
 
+// Of a program of the user's own only the template knows how long it takes to stop.
+int64_t own_grace_seconds(const json& pod_template) {
+  constexpr const char* kField = "terminationGracePeriodSeconds";
+  if (!pod_template.is_object() || !pod_template.contains("spec")) return kDefaultPodGraceSeconds;
+  const json& spec = pod_template["spec"];
+  if (!spec.is_object() || !spec.contains(kField)) return kDefaultPodGraceSeconds;
+  const json& grace = spec[kField];
+  return grace.is_number_integer() ? std::clamp<int64_t>(grace.get<int64_t>(), 1, 86400)
+                                   : kDefaultPodGraceSeconds;
+}
+
+// Only with this policy a pod on its host's network sees the cluster's DNS, where rank 0 is found.
+void keep_cluster_dns(json& spec) {
+  const auto host = spec.find("hostNetwork");
+  const bool on_host = host != spec.end() && *host == true;
+  if (on_host && !spec.contains("dnsPolicy")) spec["dnsPolicy"] = "ClusterFirstWithHostNet";
+}
+
 }  // namespace
 
 std::chrono::seconds grace_period(const api::TrainingJob& job) {
-  if (runs_own_command(job)) return std::chrono::seconds(kDefaultPodGraceSeconds);
+  if (runs_own_command(job)) return std::chrono::seconds(own_grace_seconds(job.spec.pod_template));
   int64_t checkpoint_seconds = kDefaultCheckpointGraceSeconds;
   const json& train = job.spec.train;
   if (train.is_object() && train.contains("checkpoint") && train["checkpoint"].is_object()) {
@@ -208,11 +229,19 @@ json render_config_map(const api::TrainingJob& job, const AttemptSpec& attempt) 
   const json job_file = {
       {"name", job.meta.name}, {"ranks", attempt.ranks}, {"train", job.spec.train}};
   const std::string name = config_map_name(job.meta.name, attempt.number);
+  json data = {{kConfigKey, job_file.dump(2, ' ', false, json::error_handler_t::replace)}};
+  const std::string snapshot = template_text(attempt.pod_template);
+  if (!snapshot.empty()) data[kTemplateKey] = snapshot;
   return {{"apiVersion", "v1"},
           {"kind", "ConfigMap"},
           {"metadata", metadata(job, name, child_labels(job))},
           {"immutable", true},
-          {"data", {{kConfigKey, job_file.dump(2, ' ', false, json::error_handler_t::replace)}}}};
+          {"data", data}};
+}
+
+std::string template_text(const json& pod_template) {
+  if (!pod_template.is_object() || pod_template.empty()) return "";
+  return pod_template.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 json render_service(const api::TrainingJob& job, const Settings& settings) {
@@ -251,10 +280,13 @@ json render_pod(const api::TrainingJob& job, const AttemptSpec& attempt, int64_t
                {"volumes", render_volumes(job, attempt)}};
   if (!attempt.avoided_nodes.empty()) spec["affinity"] = avoid_nodes(attempt.avoided_nodes);
   if (!job.spec.image_pull_secrets.empty()) spec["imagePullSecrets"] = image_pull_secrets(job);
-  return {{"apiVersion", "v1"},
-          {"kind", "Pod"},
-          {"metadata", metadata(job, name, pod_labels(job, identity))},
-          {"spec", spec}};
+  json pod = lay_over({{"apiVersion", "v1"},
+                       {"kind", "Pod"},
+                       {"metadata", metadata(job, name, pod_labels(job, identity))},
+                       {"spec", spec}},
+                      attempt.pod_template);
+  keep_cluster_dns(pod["spec"]);
+  return pod;
 }
 
 }  // namespace lockstep::plan

@@ -19,13 +19,22 @@ struct AttemptSpec {
   int64_t number = 0;
   int64_t ranks = 1;  // world size of this attempt; spec.ranks may already be another
   std::vector<std::string> avoided_nodes{};  // Note [Avoided, not forbidden]
+  nlohmann::json pod_template{};             // as the attempt began; empty = none
 };
 
 // How long a pod may take to stop after SIGTERM: checkpoint.gracePeriodSeconds and a margin for
-// what comes after the checkpoint; Kubernetes' default for a program of the user's own.
+// what comes after the checkpoint; for a program of the user's own what the template says, or
+// Kubernetes' default.
 std::chrono::seconds grace_period(const api::TrainingJob& job);
 
-// The immutable ConfigMap "<job>-<attempt>" with the key job.json = {"name", "ranks", "train"}.
+// The key of an attempt's ConfigMap under which its template is kept.
+inline constexpr const char* kTemplateKey = "template.json";
+
+// A template as it is kept there; empty = none. Equal templates have equal texts.
+std::string template_text(const nlohmann::json& pod_template);
+
+// The immutable ConfigMap "<job>-<attempt>" with the key job.json = {"name", "ranks", "train"} and,
+// if the attempt has a template, kTemplateKey.
 nlohmann::json render_config_map(const api::TrainingJob& job, const AttemptSpec& attempt);
 
 // The headless Service "<job>", through which ranks find rank 0 before it is ready.
@@ -33,7 +42,8 @@ nlohmann::json render_service(const api::TrainingJob& job, const Settings& setti
 
 // The pod of one rank. Its container runs as user and group 65532 ("nonroot" in our images and in
 // common base images), which also owns mounted volumes. `spec.env` comes after our variables and
-// never overrides one. Without an output every pod gets an empty folder of its own.
+// never overrides one. Without an output every pod gets an empty folder of its own. The attempt's
+// template is laid over all that (overlay.h).
 nlohmann::json render_pod(const api::TrainingJob& job, const AttemptSpec& attempt, int64_t rank,
                           const Settings& settings);
 

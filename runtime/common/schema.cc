@@ -60,6 +60,7 @@ const char* type_words(FieldType type) {
       return "true or false";
     case FieldType::kObject:
     case FieldType::kMap:
+    case FieldType::kFree:
       return "a map";
     case FieldType::kList:
       return "a list";
@@ -81,6 +82,7 @@ bool has_type(const json& value, FieldType type) {
       return value.is_boolean();
     case FieldType::kObject:
     case FieldType::kMap:
+    case FieldType::kFree:
       return value.is_object();
     case FieldType::kList:
       return value.is_array();
@@ -282,6 +284,8 @@ json walk(const Field& field, const json& value, const std::string& path, Check&
       return walk_list(field, value, path, check);
     case FieldType::kMap:
       return walk_map(field, value, path, check);
+    case FieldType::kFree:
+      return value;
     case FieldType::kQuantity:
       return walk_quantity(value, path, check);
     case FieldType::kInteger:

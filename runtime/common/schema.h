@@ -23,6 +23,7 @@ enum class FieldType {
   kObject,    // known keys: `children`
   kList,      // items: `element`
   kMap,       // any keys, values: `element`
+  kFree,      // a map of whatever; who reads it checks it
   kQuantity,  // a Kubernetes quantity: an integer, or a string such as "500m" or "64Gi"
 };
 

@@ -27,6 +27,8 @@ std::string type_column(const Field& field) {
       return "list of " + type_column(field.element.front());
     case FieldType::kMap:
       return "map of " + type_column(field.element.front());
+    case FieldType::kFree:
+      return "map";
     case FieldType::kQuantity:
       return "quantity";
   }

@@ -72,6 +72,10 @@ void add_type(const Field& field, json& schema) {
       schema["additionalProperties"] = openapi_schema(field.element.front());
       schema["maxProperties"] = field.max_items;
       return;
+    case FieldType::kFree:
+      schema["type"] = "object";
+      schema["x-kubernetes-preserve-unknown-fields"] = true;
+      return;
     case FieldType::kQuantity:
       schema["x-kubernetes-int-or-string"] = true;
       schema["anyOf"] = {{{"type", "integer"}}, {{"type", "string"}}};

@@ -128,7 +128,7 @@ TEST(CrdTest, ColumnsAndSubresourcesAreThoseOfTheDesign) {
   EXPECT_EQ(crd()["spec"]["names"]["categories"], json({"all"}));
 }
 
-TEST(CrdTest, EveryFieldButRanksAndSuspendIsImmutableWhileRunning) {
+TEST(CrdTest, EveryFieldButRanksSuspendAndTemplateIsImmutableWhileRunning) {
   const json& spec = version()["schema"]["openAPIV3Schema"]["properties"]["spec"];
   std::vector<std::string> guarded;
   for (const json& rule : spec["x-kubernetes-validations"]) {
@@ -138,7 +138,7 @@ TEST(CrdTest, EveryFieldButRanksAndSuspendIsImmutableWhileRunning) {
     }
   }
   for (const auto& [name, ignored] : spec["properties"].items()) {
-    const bool may_change = name == "ranks" || name == "suspend";
+    const bool may_change = name == "ranks" || name == "suspend" || name == "template";
     EXPECT_EQ(std::count(guarded.begin(), guarded.end(), name), may_change ? 0 : 1) << name;
   }
 }

@@ -61,6 +61,21 @@ TEST(ApplyTest, TakesAnExistingObjectOfTheSameOwnerForDone) {
   EXPECT_EQ(outcome.applied, 0);
 }
 
+TEST(ApplyTest, AConfigMapOfOursWithOtherContentsIsAConflict) {
+  FakeApiServer server;
+  json old = object("demo-0", "job-uid");
+  old["data"] = {{"template.json", "{}"}};
+  server.add("configmaps", old);
+  json wanted = object("demo-0", "job-uid");
+  wanted["data"] = {{"template.json", "{\"spec\":{}}"}};
+  std::vector<plan::Action> actions = {plan::CreateConfigMap{"demo-0", wanted}};
+  for (plan::Action& pod : create_pods(1)) actions.push_back(std::move(pod));
+  const ApplyOutcome outcome = apply_in_order(server, demo(), actions);
+  ASSERT_FALSE(outcome.result);
+  EXPECT_EQ(outcome.result.error().code, ErrorCode::kConflict);
+  EXPECT_TRUE(server.writes().empty()) << "no pod of the other template";
+}
+
 TEST(ApplyTest, ReportsANameThatAnotherOwnerHasAndStops) {
   FakeApiServer server;
   const json foreign = server.add("services", object("demo", ""));

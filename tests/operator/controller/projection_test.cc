@@ -147,6 +147,30 @@ TEST(ProjectPodTest, ReadsPhases) {
   EXPECT_EQ(phase_of({{"phase", "Unknown"}}), plan::PodPhase::kUnknown);
 }
 
+TEST(ProjectPodTest, TheRanksOwnContainerDecidesBesideOthers) {
+  const auto project = [](const char* phase, const json& trainer, const json& sidecar) {
+    return project_pod(pod_with({{"phase", phase},
+                                 {"containerStatuses",
+                                  {{{"name", "logs"}, {"state", sidecar}},
+                                   {{"name", "trainer"}, {"state", trainer}}}}}))
+        .value()
+        .view;
+  };
+  const json runs = {{"running", json::object()}};
+  const auto ended = [](int code) { return json{{"terminated", {{"exitCode", code}}}}; };
+  EXPECT_EQ(project("Running", runs, ended(1)).phase, plan::PodPhase::kRunning);
+  const plan::PodView succeeded = project("Running", ended(0), runs);
+  EXPECT_EQ(succeeded.phase, plan::PodPhase::kSucceeded);
+  EXPECT_TRUE(succeeded.lingers);
+  const plan::PodView failed = project("Running", ended(70), runs);
+  EXPECT_EQ(failed.phase, plan::PodPhase::kFailed);
+  EXPECT_EQ(failed.exit->exit_code, 70);
+  const plan::PodView beside_a_failure = project("Failed", ended(0), ended(1));
+  EXPECT_EQ(beside_a_failure.phase, plan::PodPhase::kSucceeded);
+  EXPECT_FALSE(beside_a_failure.lingers);
+  EXPECT_EQ(project("Failed", ended(70), ended(0)).phase, plan::PodPhase::kFailed);
+}
+
 TEST(ProjectPodTest, LeavesOutAPodWithoutOurLabel) {
   json object = pod_with({{"phase", "Running"}});
   object["metadata"]["labels"] = {{"app", "other"}};
@@ -171,6 +195,13 @@ TEST(ProjectChildTest, ReadsAnObjectWithoutOwner) {
   ASSERT_TRUE(child.has_value());
   EXPECT_EQ(child->job, "team/demo");
   EXPECT_EQ(child->view.owner_uid, "");
+}
+
+TEST(ProjectChildTest, ReadsTheTemplateThatAConfigMapKeeps) {
+  json object = pod_with(json::object());
+  EXPECT_EQ(child_view(object).pod_template, "");
+  object["data"] = {{"job.json", "{}"}, {"template.json", R"({"spec":{}})"}};
+  EXPECT_EQ(child_view(object).pod_template, R"({"spec":{}})");
 }
 
 TEST(ProjectChildTest, ThrowsOnWhatIsNoObject) {

@@ -72,6 +72,8 @@ json sample(const Field& field) {
       return sample_object(field);
     case FieldType::kList:
       return json::array({sample(field.element.front())});
+    case FieldType::kFree:
+      return {{"spec", {{"nodeSelector", {{"a", "b"}}}}}};
     case FieldType::kMap:
       return {{"cpu", sample(field.element.front())}};
   }
@@ -92,6 +94,7 @@ json of_wrong_type(const Field& field) {
       return 7;
     case FieldType::kObject:
     case FieldType::kMap:
+    case FieldType::kFree:
     case FieldType::kQuantity:
       return json::array({json::array()});
     default:
@@ -158,6 +161,9 @@ std::vector<Mutation> mutations(const Field& field) {
       planned[name] = json::object();
       out.push_back({"with " + name, planned, true});
     }
+  } else if (field.type == FieldType::kFree) {
+    out.push_back({"empty", json::object()});
+    out.push_back({"against the gang", {{"spec", {{"restartPolicy", "Always"}}}}});
   } else if (field.type == FieldType::kQuantity) {
     out.push_back({"no quantity", "1 potato", true});
   }

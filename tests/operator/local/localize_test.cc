@@ -37,6 +37,21 @@ TEST(LocalizeTest, InputThatTheManifestLacksIsAProblemThatNamesIt) {
   EXPECT_NE(problems[0].message.find("corpse"), std::string::npos);
 }
 
+TEST(LocalizeTest, TellsWhatOfATemplateMeansNothingToProcesses) {
+  const nlohmann::json pod_template = nlohmann::json::parse(R"({
+      "metadata": {"labels": {"a": "b"}},
+      "spec": {"nodeSelector": {"a": "b"}, "containers": [
+          {"name": "side"},
+          {"name": "trainer", "command": ["a"], "args": ["b"], "tty": true,
+           "env": [{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {}}]}]}})");
+  EXPECT_EQ(without_effect_here(pod_template),
+            (std::vector<std::string>{"spec.template.metadata", "spec.template.spec.containers[0]",
+                                      "spec.template.spec.containers[1].env[1].valueFrom",
+                                      "spec.template.spec.containers[1].tty",
+                                      "spec.template.spec.nodeSelector"}));
+  EXPECT_TRUE(without_effect_here(nlohmann::json()).empty());
+}
+
 TEST(LocalizeTest, OutputDefaultsToAFolderNamedAfterTheJob) {
   EXPECT_EQ(default_output(job_with_input()), "runs/demo");
 }

@@ -45,6 +45,24 @@ TEST(RankCommandTest, RunsThePlannedPodWithPathsAndPortsOfThisMachine) {
   for (const auto& [name, value] : expected) EXPECT_EQ(command.env.at(name), value) << name;
 }
 
+TEST(RankCommandTest, TakesCommandAndEnvironmentOfTheTemplate) {
+  const nlohmann::json pod_template = nlohmann::json::parse(R"({"spec": {"containers": [
+      {"name": "side", "command": ["other"]},
+      {"name": "trainer", "command": ["numactl", "-l", "lockstep-runtime"],
+       "env": [{"name": "A", "value": "1"}, {"name": "EMPTY"},
+               {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+               {"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}]}})");
+  const nlohmann::json pod = plan::render_pod(
+      demo_job(), {.number = 0, .ranks = 2, .pod_template = pod_template}, 0, {"image"});
+  const RankCommand command = rank_command(pod, place());
+  EXPECT_EQ(command.argv, (std::vector<std::string>{"numactl", "-l", "/bin/lockstep-runtime"}));
+  EXPECT_EQ(command.env.at("A"), "1");
+  EXPECT_EQ(command.env.at("EMPTY"), "");
+  EXPECT_EQ(command.env.at("NAME"), "demo-0-0");
+  EXPECT_FALSE(command.env.contains("KEY"));
+  EXPECT_EQ(command.env.at("RANK"), "0");
+}
+
 TEST(RankCommandTest, KeepsAProgramOfTheUsersOwnAndItsArguments) {
   api::TrainingJob job = demo_job();
   job.spec.train = nullptr;

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "operator/plan/names.h"
+#include "operator/plan/render.h"
 #include "runtime/common/schema.h"
 #include "runtime/common/train_config.h"
 #include "runtime/common/train_fields.h"
@@ -64,7 +65,10 @@ void ModelCluster::apply(const Action& action) {
   const std::string& owner = job.meta.uid;
   if (const auto* create = std::get_if<CreateConfigMap>(&action)) {
     if (by_name(seen.config_maps, create->name) == seen.config_maps.end()) {
-      seen.config_maps.push_back({.name = create->name, .uid = uid, .owner_uid = owner});
+      seen.config_maps.push_back({.name = create->name,
+                                  .uid = uid,
+                                  .owner_uid = owner,
+                                  .pod_template = create->body["data"].value(kTemplateKey, "")});
     }
   } else if (const auto* service = std::get_if<CreateService>(&action)) {
     if (by_name(seen.services, service->name) == seen.services.end()) {

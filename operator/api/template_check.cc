@@ -19,7 +19,6 @@ namespace {
 
 using common::child_path;
 using common::item_path;
-using common::Problem;
 using common::Problems;
 using nlohmann::json;
 

@@ -6,6 +6,7 @@
 
 #include "operator/api/codec.h"
 #include "operator/controller/events.h"
+#include "operator/controller/refusal.h"
 #include "operator/plan/stall.h"
 #include "operator/plan/status.h"
 
@@ -30,25 +31,16 @@ kube::ObjectKey key_of(const api::TrainingJob& job) {
   return {job.meta.ns, job.meta.name};
 }
 
-// True if the API server will go on refusing an action until somebody changes something, e.g. a
-// quota: the job says so.
-bool is_refused(const Result<void>& applied) {
-  if (applied || is_ending(applied.error())) return false;
-  return applied.error().code == common::ErrorCode::kPermissionDenied ||
-         applied.error().code == common::ErrorCode::kInvalidArgument;
-}
-
-// What the server refuses is told where people look: the message, the condition and one event. The
-// server's own words name the field or the quota.
-void tell_refusal(const api::TrainingJob& job, const std::string& message, plan::Plan& next,
+// What the server refuses is told where people look: the message, the condition and one event.
+void tell_refusal(const api::TrainingJob& job, const Refusal& refusal, plan::Plan& next,
                   api::Time now) {
-  constexpr const char* kRefused = "CreationRefused";
-  next.status.message = message;
+  next.status.message = refusal.message;
   if (plan::is_true(next.status, plan::kScheduled)) return;
-  plan::set_condition(next.status,
-                      {.type = plan::kScheduled, .reason = kRefused, .message = message}, now);
-  if (plan::has_reason(job.status, plan::kScheduled, kRefused)) return;
-  next.events.push_back({.warning = true, .reason = kRefused, .message = message});
+  plan::set_condition(
+      next.status, {.type = plan::kScheduled, .reason = refusal.reason, .message = refusal.message},
+      now);
+  if (plan::has_reason(job.status, plan::kScheduled, refusal.reason)) return;
+  next.events.push_back({.warning = true, .reason = refusal.reason, .message = refusal.message});
 }
 
 // What follows from a refused call. A server that says when to come again is taken at its word;
@@ -82,8 +74,8 @@ Result<Outcome> Reconciler::reconcile(const kube::ObjectKey& key) {
     view_.remember_taken(key, std::move(applied.taken_names));
     return Outcome::requeue(kTakenRetry);
   }
-  if (is_refused(applied.result)) {
-    tell_refusal(*job, applied.result.error().message, next, options_.now());
+  if (!applied.result && is_refusal(applied.result.error()) && !is_ending(applied.result.error())) {
+    tell_refusal(*job, explain_refusal(applied.result.error(), job->meta.ns), next, options_.now());
   }
   if (const std::optional<kube::ApiError> refused = write_if_changed(*job, next.status)) {
     return outcome_of(refused->error, refused->retry_after);

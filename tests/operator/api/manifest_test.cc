@@ -199,6 +199,21 @@ TEST(ManifestTest, FilesThatCannotBeReadAreErrors) {
   EXPECT_EQ(load_manifest("/", {}).error().code, common::ErrorCode::kInvalidArgument);
 }
 
+TEST(ManifestTest, SetReachesIntoATemplate) {
+  const Manifest manifest =
+      parse_manifest(kManifest, {.file_name = "f",
+                                 .sets = {"template.spec.containers=[{name: trainer}]",
+                                          "template.spec.containers[0].tty=true"}});
+  EXPECT_TRUE(manifest.problems.empty());
+  EXPECT_EQ(manifest.job.spec.pod_template["spec"]["containers"],
+            nlohmann::json::parse(R"([{"name": "trainer", "tty": true}])"));
+  const Manifest beyond = parse_manifest(
+      kManifest, {.file_name = "f",
+                  .sets = {"template.spec.containers=[]", "template.spec.containers[1].tty=true"}});
+  ASSERT_EQ(beyond.problems.size(), 1u);
+  EXPECT_EQ(beyond.problems[0].path, "spec.template.spec.containers.1");
+}
+
 TEST(ManifestTest, QuickstartIsValid) {
   const common::Result<Manifest> manifest =
       load_manifest(std::string(LOCKSTEP_SOURCE_DIR) + "/examples/quickstart.yaml", {});
@@ -207,6 +222,20 @@ TEST(ManifestTest, QuickstartIsValid) {
   EXPECT_EQ(manifest->num_other_documents, 1);
   EXPECT_EQ(manifest->job.meta.name, "quickstart");
   EXPECT_EQ(manifest->job.spec.ranks, 2);
+}
+
+TEST(ManifestTest, ExampleForRdmaIsValidAndAsksForWhatAFabricNeeds) {
+  const common::Result<Manifest> manifest =
+      load_manifest(std::string(LOCKSTEP_SOURCE_DIR) + "/examples/rdma.yaml", {});
+  ASSERT_TRUE(manifest.has_value());
+  EXPECT_TRUE(manifest->problems.empty());
+  const TrainingJobSpec& spec = manifest->job.spec;
+  EXPECT_TRUE(spec.resources["limits"].contains("rdma/hca_shared_devices_a"));
+  EXPECT_TRUE(spec.resources["limits"].contains("hugepages-2Mi"));
+  const nlohmann::json& pod_template = spec.pod_template;
+  EXPECT_TRUE(pod_template["metadata"]["annotations"].contains("k8s.v1.cni.cncf.io/networks"));
+  EXPECT_EQ(pod_template["spec"]["containers"][0]["securityContext"]["capabilities"]["add"],
+            nlohmann::json({"IPC_LOCK"}));
 }
 
 }  // namespace

@@ -26,8 +26,8 @@ Field object(std::string name, std::string doc, std::vector<Field> children) {
 }
 
 Field conditions() {
-  Field type =
-      word("type", "Accepted, Scheduled, Running, Suspended, Stalled, Succeeded or Failed.");
+  Field type = word(
+      "type", "Accepted, Scheduled, Running, Suspended, Stalled, Straggling, Succeeded or Failed.");
   type.required = true;
   Field status = word("status", "Whether the condition holds.");
   status.required = true;

@@ -76,6 +76,12 @@ std::optional<plan::Lag> ProgressPoller::straggler(const kube::ObjectKey& job) c
   return entry == nullptr ? std::nullopt : entry->step_times.straggler();
 }
 
+bool ProgressPoller::knows_stragglers(const kube::ObjectKey& job) const {
+  const kube::MutexLock lock(mutex_);
+  const Entry* entry = find(job, 0);
+  return entry != nullptr && entry->step_times.is_known();
+}
+
 std::chrono::seconds ProgressPoller::idle(const kube::ObjectKey& job) const {
   const kube::MutexLock lock(mutex_);
   const Entry* entry = find(job, 0);

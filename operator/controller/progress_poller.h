@@ -62,6 +62,8 @@ class ProgressPoller {
   // The heartbeats of the ranks that were asked, in order of rank.
   std::vector<plan::Pulse> pulses(const kube::ObjectKey& job) const;
   std::optional<plan::Lag> straggler(const kube::ObjectKey& job) const;
+  // Whether enough steps were timed to tell that there is one, or none.
+  bool knows_stragglers(const kube::ObjectKey& job) const;
   // How long rank 0 has been silent, or has done nothing; 0 if it is not watched.
   std::chrono::seconds idle(const kube::ObjectKey& job) const;
 

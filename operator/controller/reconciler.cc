@@ -110,6 +110,7 @@ void Reconciler::remember_created(const kube::ObjectKey& key,
 plan::Observation Reconciler::observe(const api::TrainingJob& job) const {
   plan::Observation seen = view_.observe(job);
   seen.pulses = progress_.pulses(key_of(job));
+  seen.knows_stragglers = progress_.knows_stragglers(key_of(job));  // first: it only grows
   seen.straggler = progress_.straggler(key_of(job));
   const std::optional<common::JobProgress> progress = progress_.latest(key_of(job));
   if (!progress || progress->attempt != job.status.attempt) return seen;

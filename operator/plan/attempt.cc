@@ -15,7 +15,7 @@ void record_attempt(api::TrainingJobStatus& status, const NewAttempt& attempt, a
   status.attempt = attempt.number;
   status.ranks = {.desired = attempt.ranks, .pending = attempt.ranks};
   status.restart_not_before.reset();
-  status.straggler.reset();
+  clear_straggler(status, reason, now);
   if (!has_begun(status)) status.start_time = now;
   set_condition(status, {.type = kScheduled, .reason = reason}, now);
   set_condition(status, {.type = kRunning, .reason = reason}, now);

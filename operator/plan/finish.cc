@@ -16,7 +16,7 @@ void finish(const Situation& s, api::TrainingJobStatus& status) {
   count_ranks(status, s.gang);
   set_condition(status, {.type = kRunning, .reason = "Finished"}, s.now);
   status.restart_not_before.reset();
-  status.straggler.reset();
+  clear_straggler(status, "Finished", s.now);
   status.completion_time = s.now;
 }
 

@@ -162,7 +162,7 @@ void tell_running(const Situation& s, Plan& next) {
   if (is_true(next.status, kStalled)) {
     set_condition(next.status, {.type = kStalled, .reason = "Restarted"}, s.now);
   }
-  if (report_straggler(next.status, s.seen, s.gang)) {
+  if (report_straggler(next.status, s.seen, s.gang, s.now)) {
     next.events.push_back(
         {.warning = true, .reason = "Straggler", .message = summarize(*next.status.straggler)});
   }

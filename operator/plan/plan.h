@@ -81,6 +81,7 @@ struct Observation {
   std::string strategy;                         // as the runtime reported it; empty = unknown
   std::vector<Pulse> pulses;                    // of every rank that was asked
   std::optional<Lag> straggler;
+  bool knows_stragglers = false;  // else that there is no `straggler` means nothing
 };
 
 // What the installation decides, not the job.

@@ -175,9 +175,13 @@ void quiet_progress(TrainingJobStatus& status) {
   status.progress->eta_seconds.reset();
 }
 
-bool report_straggler(TrainingJobStatus& status, const Observation& seen, const Gang& gang) {
-  if (!seen.straggler || seen.straggler->rank < 0 || seen.straggler->rank >= gang.size()) {
-    status.straggler.reset();
+bool report_straggler(TrainingJobStatus& status, const Observation& seen, const Gang& gang,
+                      Time now) {
+  const bool is_rank =
+      seen.straggler && seen.straggler->rank >= 0 && seen.straggler->rank < gang.size();
+  if (!is_rank && seen.knows_stragglers) clear_straggler(status, "Recovered", now);
+  if (!is_rank) {
+    if (status.straggler) status.message = summarize(*status.straggler);
     return false;
   }
   const bool is_new = !status.straggler || status.straggler->rank != seen.straggler->rank;
@@ -189,7 +193,17 @@ bool report_straggler(TrainingJobStatus& status, const Observation& seen, const 
         .rank = seen.straggler->rank, .node = pod == nullptr ? "" : pod->node, .ratio = ratio};
   }
   status.message = summarize(*status.straggler);
+  set_condition(
+      status, {.type = kStraggling, .value = true, .reason = "SlowRank", .message = status.message},
+      now);
   return is_new;
+}
+
+void clear_straggler(TrainingJobStatus& status, const std::string& reason, Time now) {
+  status.straggler.reset();
+  if (is_true(status, kStraggling)) {
+    set_condition(status, {.type = kStraggling, .reason = reason}, now);
+  }
 }
 
 std::string summarize(const api::Straggler& straggler) {

@@ -19,6 +19,7 @@ inline constexpr const char* kScheduled = "Scheduled";
 inline constexpr const char* kRunning = "Running";
 inline constexpr const char* kSuspended = "Suspended";
 inline constexpr const char* kStalled = "Stalled";
+inline constexpr const char* kStraggling = "Straggling";
 inline constexpr const char* kSucceeded = "Succeeded";
 inline constexpr const char* kFailed = "Failed";
 
@@ -70,8 +71,13 @@ void take_last_progress(api::TrainingJobStatus& status, const Observation& seen)
 // Nothing runs: there is no speed and no end in sight. Steps and loss stay.
 void quiet_progress(api::TrainingJobStatus& status);
 
-// Writes the straggler, and the message about it; true if it is another one than before.
-bool report_straggler(api::TrainingJobStatus& status, const Observation& seen, const Gang& gang);
+// Writes the straggler, the condition Straggling and the message; true if it is another rank than
+// before. What is not known leaves all as it is.
+bool report_straggler(api::TrainingJobStatus& status, const Observation& seen, const Gang& gang,
+                      api::Time now);
+
+// Nobody keeps anybody waiting any more: Straggling, if it was True, is False for `reason`.
+void clear_straggler(api::TrainingJobStatus& status, const std::string& reason, api::Time now);
 
 // One line about a failure: "rank 3 on n7: NonFinite: loss is nan".
 std::string summarize(const api::FirstFailure& failure);

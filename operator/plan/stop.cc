@@ -25,7 +25,7 @@ Plan suspended(const Situation& s, Plan next) {
   set_condition(next.status, {.type = kRunning, .reason = "Suspended"}, s.now);
   next.status.ranks = {.desired = next.status.ranks.desired};
   next.status.restart_not_before.reset();
-  next.status.straggler.reset();
+  clear_straggler(next.status, "Suspended", s.now);
   next.status.state = "Suspended";
   next.status.message.clear();
   quiet_progress(next.status);

@@ -23,22 +23,26 @@ std::optional<Lag> slowest_of(const std::vector<common::RankHeartbeat>& ranks) {
 }  // namespace
 
 void StepTimes::add(const common::JobProgress& progress) {
-  if (progress.step < last_step_) slowest_.clear();
+  if (progress.step < last_step_) {
+    slowest_.clear();
+    named_.reset();
+  }
   if (progress.step == last_step_) return;
   const std::optional<Lag> slowest = slowest_of(progress.ranks);
   if (!slowest) return;
   last_step_ = progress.step;
   slowest_.push_back(*slowest);
   if (slowest_.size() > kSamples) slowest_.pop_front();
-}
-
-std::optional<Lag> StepTimes::straggler() const {
-  if (slowest_.size() < kSamples) return std::nullopt;
+  if (!is_known()) return;
   const Lag newest = slowest_.back();
-  const bool is_consistent = std::all_of(slowest_.begin(), slowest_.end(), [&](const Lag& lag) {
-    return lag.rank == newest.rank && lag.ratio > kLag;
-  });
-  return is_consistent ? std::optional(newest) : std::nullopt;
+  const auto lags = [](int64_t rank) {
+    return [rank](const Lag& lag) { return lag.rank == rank && lag.ratio > kLag; };
+  };
+  if (std::all_of(slowest_.begin(), slowest_.end(), lags(newest.rank))) {
+    named_ = newest;
+  } else if (named_ && std::none_of(slowest_.begin(), slowest_.end(), lags(named_->rank))) {
+    named_.reset();
+  }
 }
 
 }  // namespace lockstep::plan

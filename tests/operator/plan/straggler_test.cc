@@ -44,6 +44,31 @@ TEST(StragglerTest, OneQuickStepOrAnotherSlowRankBreaksTheRow) {
   }
 }
 
+TEST(StragglerTest, ItStaysNamedUntilItHasKeptUpAsOftenAsItLagged) {
+  StepTimes times;
+  int64_t step = 0;
+  const auto take = [&](double seconds, int count) {
+    for (int i = 0; i < count; ++i) times.add(sample(++step, {1.0, seconds}));
+  };
+  take(2.0, 4);
+  EXPECT_FALSE(times.is_known());
+  take(2.0, 1);
+  EXPECT_TRUE(times.is_known());
+  for (int i = 0; i < 20; ++i) {  // what alternates names nobody and clears nobody
+    take(1.0, 4);
+    ASSERT_TRUE(times.straggler().has_value());
+    take(2.0, 1);
+  }
+  take(1.0, 5);
+  EXPECT_FALSE(times.straggler().has_value());
+  EXPECT_TRUE(times.is_known());
+  for (int i = 0; i < 20; ++i) {
+    take(2.0, 4);
+    ASSERT_FALSE(times.straggler().has_value());
+    take(1.0, 1);
+  }
+}
+
 TEST(StragglerTest, WithTwoRanksTheOtherOneIsTheMeasure) {
   StepTimes times;
   for (int64_t step = 1; step <= 5; ++step) times.add(sample(step, {1.0, 1.6}));
@@ -79,10 +104,77 @@ TEST(StragglerTest, ItIsReportedOnceWithItsNodeAndChangesNothing) {
   next = cluster.decide();
   EXPECT_TRUE(next.events.empty());
   EXPECT_EQ(next.status, cluster.job.status);
-  cluster.seen.straggler.reset();
+  cluster.seen.straggler.reset();  // an operator that has just started knows nothing
+  next = cluster.decide();
+  EXPECT_EQ(next.status, cluster.job.status);
+  EXPECT_TRUE(next.status.straggler.has_value());
+  cluster.seen.knows_stragglers = true;
   next = cluster.decide();
   EXPECT_FALSE(next.status.straggler.has_value());
   EXPECT_EQ(next.status.message, "");
+}
+
+TEST(StragglerTest, TheConditionComesAndGoesAsConditionsDo) {
+  ModelCluster cluster = running_cluster(training_job(2));
+  EXPECT_EQ(find_condition(cluster.job.status, kStraggling), nullptr) << "nothing to tell";
+  cluster.now += std::chrono::seconds(60);
+  cluster.seen.straggler = Lag{.rank = 1, .ratio = 1.8};
+  cluster.seen.knows_stragglers = true;
+  cluster.settle();
+  const api::Time since = cluster.now;
+  const api::Condition* condition = find_condition(cluster.job.status, kStraggling);
+  ASSERT_NE(condition, nullptr);
+  EXPECT_EQ(condition->status, api::ConditionStatus::kTrue);
+  EXPECT_EQ(condition->reason, "SlowRank");
+  EXPECT_EQ(condition->message, "rank 1 on node-1 is slow: 1.80 times the median step time");
+  EXPECT_EQ(condition->last_transition_time, since);
+  EXPECT_EQ(condition->observed_generation, cluster.job.meta.generation);
+  for (int round = 0; round < 5; ++round) {  // at rest: another ratio, another time, no write
+    cluster.now += std::chrono::seconds(15);
+    cluster.seen.straggler->ratio += 0.1;
+    const Plan next = cluster.decide();
+    api::TrainingJobStatus same = next.status;
+    same.goodput = cluster.job.status.goodput;
+    EXPECT_EQ(same, cluster.job.status);
+    EXPECT_TRUE(next.events.empty());
+  }
+  cluster.seen.straggler->rank = 0;
+  cluster.settle();
+  EXPECT_EQ(find_condition(cluster.job.status, kStraggling)->last_transition_time, since)
+      << "another rank is no transition";
+  cluster.seen.straggler.reset();
+  cluster.settle();
+  condition = find_condition(cluster.job.status, kStraggling);
+  EXPECT_EQ(condition->status, api::ConditionStatus::kFalse);
+  EXPECT_EQ(condition->reason, "Recovered");
+  EXPECT_EQ(condition->message, "");
+  EXPECT_EQ(condition->last_transition_time, cluster.now);
+}
+
+TEST(StragglerTest, TheConditionEndsWithTheGang) {
+  const auto straggling = [] {
+    ModelCluster cluster = running_cluster(training_job(2));
+    cluster.seen.straggler = Lag{.rank = 1, .ratio = 1.8};
+    cluster.settle();
+    EXPECT_TRUE(is_true(cluster.job.status, kStraggling));
+    return cluster;
+  };
+  ModelCluster failed = straggling();
+  failed.end(1, 70);
+  failed.settle();
+  EXPECT_TRUE(has_reason(failed.job.status, kStraggling, "Restarting"));
+  ModelCluster succeeded = straggling();
+  succeeded.end(0, 0);
+  succeeded.end(1, 0);
+  succeeded.settle();
+  EXPECT_TRUE(has_reason(succeeded.job.status, kStraggling, "Finished"));
+  ModelCluster suspended = straggling();
+  suspended.job.spec.suspend = true;
+  suspended.change_spec();
+  suspended.settle();
+  suspended.remove_deleting_pods();
+  suspended.settle();
+  EXPECT_TRUE(has_reason(suspended.job.status, kStraggling, "Suspended"));
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ struct Column {
   int64_t MemoryEstimate::*bytes;
 };
 
-constexpr std::array<Column, 9> kColumns = {
+constexpr std::array<Column, 10> kColumns = {
     {{"weights", "weightsBytes", &MemoryEstimate::weights},
      {"gradients", "gradientsBytes", &MemoryEstimate::gradients},
      {"optimizer", "optimizerBytes", &MemoryEstimate::optimizer},
@@ -30,6 +30,7 @@ constexpr std::array<Column, 9> kColumns = {
      {"logits", "logitsBytes", &MemoryEstimate::logits},
      {"gathered", "gatheredBytes", &MemoryEstimate::gathered},
      {"sums", "partialSumsBytes", &MemoryEstimate::partial_sums},
+     {"windows", "windowsBytes", &MemoryEstimate::windows},
      {"snapshot", "snapshotBytes", &MemoryEstimate::snapshot},
      {"process", "processBytes", &MemoryEstimate::process}}};
 constexpr int kWidth = 12;
@@ -58,6 +59,7 @@ std::string render_line(const EstimateReport& report, const StrategyEstimate& li
   }
   text += right_aligned(mebibytes(line.memory.total()));
   if (!fits(report, line.memory)) text += "  does not fit";
+  if (line.memory.nvme > 0) text += "  and " + mebibytes(line.memory.nvme) + " on nvme";
   return text + "\n";
 }
 
@@ -111,7 +113,8 @@ json to_json(const EstimateReport& report) {
     json object = {{"strategy", common::to_string(line.strategy)},
                    {"chosen", line.chosen},
                    {"fits", fits(report, line.memory)},
-                   {"totalBytes", line.memory.total()}};
+                   {"totalBytes", line.memory.total()},
+                   {"bytesOnNvme", line.memory.nvme}};
     for (const Column& column : kColumns) object[column.key] = line.memory.*column.bytes;
     strategies.push_back(std::move(object));
   }

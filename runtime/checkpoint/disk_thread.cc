@@ -9,7 +9,8 @@ namespace lockstep::runtime {
 
 using common::Result;
 
-DiskThread::DiskThread() : worker_([this](const std::stop_token& stop) { run(stop); }) {}
+DiskThread::DiskThread(const char* name)
+    : worker_([this, name](const std::stop_token& stop) { run(stop, name); }) {}
 
 DiskThread::~DiskThread() = default;
 
@@ -26,6 +27,11 @@ DiskThread::State DiskThread::state() const {
   return state_;
 }
 
+void DiskThread::wait() const {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return state_ != State::kBusy; });
+}
+
 Result<void> DiskThread::await() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return state_ != State::kBusy; });
@@ -35,8 +41,8 @@ Result<void> DiskThread::await() {
 }
 
 // A job that was started before a stop is still carried out.
-void DiskThread::run(const std::stop_token& stop) {
-  pthread_setname_np(pthread_self(), "lockstep-disk");
+void DiskThread::run(const std::stop_token& stop, const char* name) {
+  pthread_setname_np(pthread_self(), name);
   while (true) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, stop, [this] { return job_ != nullptr; });

@@ -23,7 +23,8 @@ class DiskThread {
     kFailed,  // it returned an error or threw; await() will not block
   };
 
-  DiskThread();
+  // `name`: of the thread, at most 15 characters.
+  explicit DiskThread(const char* name = "lockstep-disk");
   ~DiskThread();  // waits for the job under way
   DiskThread(const DiskThread&) = delete;
   DiskThread& operator=(const DiskThread&) = delete;
@@ -31,16 +32,18 @@ class DiskThread {
   // Begins `job` and returns at once. Precondition: state() is kIdle.
   void start(Job job);
   State state() const;
+  // Blocks until no job is under way; its outcome stays for await().
+  void wait() const;
   // Blocks until the job is over and returns its outcome, or throws what it threw; success if there
   // is none. The state is then kIdle.
   common::Result<void> await();
 
  private:
-  void run(const std::stop_token& stop);
+  void run(const std::stop_token& stop, const char* name);
   void finish(common::Result<void> result, std::exception_ptr thrown);
 
   mutable std::mutex mutex_;
-  std::condition_variable_any changed_;
+  mutable std::condition_variable_any changed_;
   State state_ = State::kIdle;    // guarded by mutex_
   Job job_;                       // guarded by mutex_
   common::Result<void> result_;   // guarded by mutex_

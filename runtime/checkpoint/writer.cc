@@ -50,6 +50,25 @@ Result<void> append(Disk& disk, DiskFile& file, int64_t& offset_bytes,
   return {};
 }
 
+// Appends what the slice has, one kind after the other.
+Result<void> append_slice(Disk& disk, DiskFile& file, const std::string& name,
+                          const UnitSlice& slice, int64_t& offset_bytes,
+                          std::vector<Piece>& pieces) {
+  assert(slice.moment1.empty() || slice.weights.size() == slice.moment1.size());
+  assert(slice.moment2.empty() || slice.weights.size() == slice.moment2.size());
+  const auto add = [&](PieceKind kind, std::span<const float> values) {
+    Piece piece;
+    piece.unit = slice.unit;
+    piece.kind = kind;
+    piece.begin_elem = slice.begin_elem;
+    piece.file = name;
+    return append(disk, file, offset_bytes, values, std::move(piece), pieces);
+  };
+  RETURN_IF_ERROR(add(PieceKind::kWeights, slice.weights));
+  RETURN_IF_ERROR(add(PieceKind::kMoment1, slice.moment1));
+  return add(PieceKind::kMoment2, slice.moment2);
+}
+
 // Removes from `folder` what no piece names: shards of an earlier try with more ranks.
 Result<void> remove_strangers(Disk& disk, const std::string& folder, const Manifest& manifest) {
   std::set<std::string> named;
@@ -84,7 +103,7 @@ Error fenced(const std::string& folder) {
 }  // namespace
 
 Result<std::vector<Piece>> write_shards(Disk& disk, const ShardTarget& target,
-                                        std::span<const UnitSlice> slices) {
+                                        const VisitSlices& visit) {
   const std::string folder =
       checkpoints_folder(target.output) + "/" + attempt_name(target.attempt, target.step);
   const std::string name = shard_name(target.rank);
@@ -93,24 +112,21 @@ Result<std::vector<Piece>> write_shards(Disk& disk, const ShardTarget& target,
                    disk.open(folder + "/" + name, OpenMode::kCreate));
   std::vector<Piece> pieces;
   int64_t offset_bytes = 0;
-  for (const UnitSlice& slice : slices) {
-    assert(slice.moment1.empty() || slice.weights.size() == slice.moment1.size());
-    assert(slice.moment2.empty() || slice.weights.size() == slice.moment2.size());
-    const auto add = [&](PieceKind kind, std::span<const float> values) {
-      Piece piece;
-      piece.unit = slice.unit;
-      piece.kind = kind;
-      piece.begin_elem = slice.begin_elem;
-      piece.file = name;
-      return append(disk, *file, offset_bytes, values, std::move(piece), pieces);
-    };
-    RETURN_IF_ERROR(add(PieceKind::kWeights, slice.weights));
-    RETURN_IF_ERROR(add(PieceKind::kMoment1, slice.moment1));
-    RETURN_IF_ERROR(add(PieceKind::kMoment2, slice.moment2));
-  }
+  Result<void> appended;
+  visit([&](const UnitSlice& slice) {
+    if (appended) appended = append_slice(disk, *file, name, slice, offset_bytes, pieces);
+  });
+  if (!appended) return appended.error();
   RETURN_IF_ERROR(disk.sync_file(*file));
   RETURN_IF_ERROR(disk.sync_folder(folder));
   return pieces;
+}
+
+Result<std::vector<Piece>> write_shards(Disk& disk, const ShardTarget& target,
+                                        std::span<const UnitSlice> slices) {
+  return write_shards(disk, target, [slices](const UseSlice& use) {
+    std::for_each(slices.begin(), slices.end(), use);
+  });
 }
 
 Result<Published> publish(Disk& disk, const std::string& output, const Manifest& manifest,

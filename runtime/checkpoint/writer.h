@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +23,11 @@ struct UnitSlice {
   std::span<const float> moment2;
 };
 
+using UseSlice = std::function<void(const UnitSlice&)>;
+// Calls its argument with every slice of a rank, or with consecutive parts of them; the spans are
+// valid during the call. What it throws passes through.
+using VisitSlices = std::function<void(const UseSlice&)>;
+
 struct ShardTarget {
   std::string output;  // LOCKSTEP_OUTPUT
   int64_t attempt = 0;
@@ -33,6 +39,9 @@ struct ShardTarget {
 // Returns the pieces, for rank 0's manifest. May run on any thread; touches no published
 // checkpoint. Errors carry path and reason; what was written is left behind and cleaned up by a
 // later publish().
+common::Result<std::vector<Piece>> write_shards(Disk& disk, const ShardTarget& target,
+                                                const VisitSlices& visit);
+// The same for slices that are all in memory.
 common::Result<std::vector<Piece>> write_shards(Disk& disk, const ShardTarget& target,
                                                 std::span<const UnitSlice> slices);
 

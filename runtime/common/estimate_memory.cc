@@ -16,6 +16,10 @@ constexpr int64_t kLossChunkElems = int64_t{4} << 20;
 constexpr int64_t kMinLossChunkRows = 256;
 constexpr int64_t kPanel = 32;
 constexpr int64_t kQueryBlock = 64;
+// Of parallel/state_swapper.h: two windows of a piece, and room to align them.
+constexpr int64_t kSwapWindows = 2;
+constexpr int64_t kSwapPieceElems = int64_t{1} << 20;
+constexpr int64_t kSwapBlockElems = 1024;
 // Measured, see memory_estimate_test: what a rank has resident beside its buffers, most of it pages
 // of libtorch. Two staging slots of 1 MiB per rank lie in shared memory, and every rank maps them
 // all.
@@ -96,6 +100,28 @@ std::vector<UnitSizes> unit_sizes(const TrainConfig& train, int64_t ranks) {
   return units;
 }
 
+// Moves to storage what the optimizer alone needs: moments, and masters beside compute copies.
+//   slices_kept: of each unit, by a rank that does not have all of its moments; 0: it has all.
+void offload_optimizer(const TrainConfig& train, const std::vector<UnitSizes>& units,
+                       int64_t slices_kept, MemoryEstimate& out) {
+  const bool is_mixed = train.precision != DType::kFp32;
+  int64_t masters = 0;
+  int64_t largest = 0;  // elements of a unit that has any state there
+  for (const UnitSizes& unit : units) {
+    const int64_t kept = slices_kept > 0 ? slices_kept * unit.slice : unit.padded;
+    if (is_mixed) masters += kFloatBytes * kept;
+    if (is_mixed || !unit.is_frozen) largest = std::max(largest, kept);
+  }
+  out.nvme = out.optimizer + masters;
+  if (out.nvme == 0) return;
+  out.optimizer = 0;
+  out.weights -= masters;
+  out.snapshot = 0;
+  const int64_t kinds = num_moments(train.optimizer) + (is_mixed ? 1 : 0);
+  out.windows =
+      kSwapWindows * kFloatBytes * (kinds * std::min(kSwapPieceElems, largest) + kSwapBlockElems);
+}
+
 }  // namespace
 
 std::vector<int64_t> unit_parameters(const ModelConfig& m) {
@@ -150,6 +176,9 @@ MemoryEstimate estimate_memory(const TrainConfig& train, Strategy strategy, int6
     if (unit.is_frozen) continue;
     out.gradients += shards_gradients ? kept : padded;
     out.optimizer += moments * (shards_moments ? kept : padded);
+  }
+  if (train.offload.optimizer == OffloadTarget::kNvme) {
+    offload_optimizer(train, units, shards_moments ? slices_kept : 0, out);
   }
   out.partial_sums = reduction_bytes(
       {.units = units,

@@ -20,12 +20,16 @@ struct MemoryEstimate {
   int64_t logits = 0;        // what the head's chunk of logits needs beyond that scratch
   int64_t gathered = 0;      // zero3: full weights of the units in use
   int64_t partial_sums = 0;  // of the fixed tree, and gradients that are being exchanged
+  int64_t windows = 0;       // through which offloaded state comes and goes
   int64_t snapshot = 0;      // the copy that checkpoints are written from
   int64_t process = 0;       // program, libraries, shared-memory slots; resident, part of it shared
 
+  int64_t nvme = 0;  // no memory: the rank's space under offload.nvmePath
+
   // All but `snapshot` and `process`: what the runtime counts as its own buffers.
   int64_t buffers() const {
-    return weights + gradients + optimizer + activations + logits + gathered + partial_sums;
+    return weights + gradients + optimizer + activations + logits + gathered + partial_sums +
+           windows;
   }
   int64_t total() const { return buffers() + snapshot + process; }
 };

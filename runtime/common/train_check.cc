@@ -317,6 +317,14 @@ void check_parallelism(Relations& out, int64_t ranks) {
   }
 }
 
+void check_offload(Relations& out) {
+  const json* optimizer = out.find("offload/optimizer");
+  if (optimizer == nullptr || *optimizer != "nvme") return;
+  if (out.find("offload/nvmePath") != nullptr) return;
+  out.report(".offload.nvmePath", "is required: offload.optimizer is nvme",
+             "name a folder on local storage that every rank has");
+}
+
 void check_loss_scale(Relations& out) {
   const json* precision = out.find("precision");
   if (out.find("lossScale") == nullptr || (precision != nullptr && *precision == "fp16")) return;
@@ -337,6 +345,7 @@ Problems check_train_relations(const json& train, int64_t ranks, const std::stri
   check_length_of_run(out);
   check_evaluation(out);
   check_warmup(out);
+  check_offload(out);
   check_loss_scale(out);
   check_decay(out);
   check_warmup_lr(out);

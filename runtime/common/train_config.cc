@@ -112,6 +112,18 @@ ParallelismConfig decode_parallelism(const json& parallelism) {
           .prefetch_units = parallelism.at("prefetchUnits").get<int64_t>()};
 }
 
+OffloadTarget decode_offload_target(const json& name) {
+  if (name == "cpu") return OffloadTarget::kCpu;
+  return name == "nvme" ? OffloadTarget::kNvme : OffloadTarget::kNone;
+}
+
+OffloadConfig decode_offload(const json& offload) {
+  return {.optimizer = decode_offload_target(offload.at("optimizer")),
+          .parameters = decode_offload_target(offload.at("parameters")),
+          .activations = decode_offload_target(offload.at("activations")),
+          .nvme_path = offload.value("nvmePath", "")};
+}
+
 DType decode_dtype(const json& name) {
   return name == "bf16" ? DType::kBf16 : name == "fp16" ? DType::kFp16 : DType::kFp32;
 }
@@ -225,6 +237,7 @@ TrainConfig decode_train(const json& train) {
       .parallelism = decode_parallelism(full.at("parallelism")),
       .activation_checkpointing =
           decode_activation_checkpointing(full.at("activationCheckpointing")),
+      .offload = decode_offload(full.at("offload")),
       .optimizer = decode_optimizer(full.at("optimizer")),
       .schedule = decode_schedule(full.at("schedule"), steps),
       .checkpoint = {.every_steps = checkpoint.at("everySteps").get<int64_t>(),

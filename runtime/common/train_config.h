@@ -74,6 +74,16 @@ struct ParallelismConfig {
   int64_t prefetch_units = 1;
 };
 
+enum class OffloadTarget { kNone, kCpu, kNvme };
+
+// Where state goes that a rank has no need of at the moment.
+struct OffloadConfig {
+  OffloadTarget optimizer = OffloadTarget::kNone;
+  OffloadTarget parameters = OffloadTarget::kNone;   // not kNvme yet
+  OffloadTarget activations = OffloadTarget::kNone;  // not kNvme yet
+  std::string nvme_path;                             // a folder; given if anything is kNvme
+};
+
 // Of precision fp16.
 struct LossScaleConfig {
   double fixed = 0;  // `static`; 0 = dynamic
@@ -156,6 +166,7 @@ struct TrainConfig {
   NonFiniteConfig non_finite;
   ParallelismConfig parallelism;
   ActivationCheckpointing activation_checkpointing = ActivationCheckpointing::kNone;
+  OffloadConfig offload;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   CheckpointConfig checkpoint;

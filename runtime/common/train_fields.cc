@@ -46,6 +46,8 @@ std::vector<CelRule> train_rules() {
       {"!has(self.steps) || !has(self.logging.profile) || "
        "self.logging.profile.fromStep <= self.steps",
        "logging.profile.fromStep must be at most steps", ".logging.profile.fromStep"},
+      {"self.offload.optimizer != 'nvme' || has(self.offload.nvmePath)", "nvme needs nvmePath",
+       ".offload.nvmePath"},
       {"!has(self.lossScale) || self.precision == 'fp16'", "lossScale needs precision fp16",
        ".lossScale"},
       // The left side rounds as std::llround() does in warmup_steps_of().
@@ -78,6 +80,7 @@ Field train() {
       choice("activationCheckpointing", {"none", "block", "selective"}, {},
              "What a layer keeps for backward. block: its input; forward runs again. selective: "
              "also the attention's output; the rest runs again. Same bits, less memory."),
+      offload_section(),
       optimizer_section(),
       schedule_section(),
       checkpoint_section(),
@@ -91,7 +94,7 @@ Field train() {
       communication_section(),
       defaulted(integer("seed", 0, kMaxSeed, "Seed of weights and data order."), 42),
   };
-  field.planned = {"offload", "lora"};
+  field.planned = {"lora"};
   field.rules = train_rules();
   return field;
 }

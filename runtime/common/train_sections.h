@@ -14,6 +14,7 @@ Field precision_choice();
 Field loss_scale_section();
 Field non_finite_section();
 Field parallelism_section();
+Field offload_section();
 Field optimizer_section();
 Field schedule_section();
 Field checkpoint_section();

@@ -1,5 +1,6 @@
 #include "runtime/parallel/data_parallel.h"
 
+#include <algorithm>
 #include <bit>
 #include <optional>
 #include <stdexcept>
@@ -22,14 +23,13 @@ struct Groups {
   std::unique_ptr<Collective> replicas;  // ranks that keep the same slices
 };
 
-Placement place(const DataParallelOptions& options, const Collective& world) {
-  const int world_size = world.world_size();
+Placement place(const DataParallelOptions& options, int rank, int world_size) {
   if (options.shard_ranks < 1 || world_size % options.shard_ranks != 0) {
     throw std::invalid_argument(std::to_string(options.shard_ranks) +
                                 " ranks per group do not divide " + std::to_string(world_size) +
                                 " ranks");
   }
-  return {world.rank(), world_size, static_cast<int>(options.shard_ranks)};
+  return {rank, world_size, static_cast<int>(options.shard_ranks)};
 }
 
 Groups form_groups(const Placement& placement, Collective& world) {
@@ -50,7 +50,7 @@ bool is_frozen(const std::vector<bool>& frozen, int64_t unit) {
 }
 
 std::vector<UnitStorage> allocate(const Layouts& layouts, const DataParallelOptions& options,
-                                  const Placement& placement) {
+                                  const Placement& placement, bool is_offloaded) {
   std::vector<UnitStorage> storage;
   storage.reserve(layouts.size());
   for (const UnitSlices& layout : layouts) {
@@ -59,9 +59,23 @@ std::vector<UnitStorage> allocate(const Layouts& layouts, const DataParallelOpti
                                                     .num_moments = options.num_moments,
                                                     .placement = placement,
                                                     .dtype = options.dtype,
-                                                    .is_frozen = is_frozen(options.frozen, unit)});
+                                                    .is_frozen = is_frozen(options.frozen, unit),
+                                                    .is_offloaded = is_offloaded});
   }
   return storage;
+}
+
+std::vector<StoredUnit> stored_units(const Layouts& layouts, const DataParallelOptions& options,
+                                     const Placement& placement) {
+  std::vector<StoredUnit> units;
+  units.reserve(layouts.size());
+  for (const UnitSlices& layout : layouts) {
+    const bool frozen = is_frozen(options.frozen, static_cast<int64_t>(units.size()));
+    units.push_back({.kept = kept_range(layout, options.sharding.moments, placement),
+                     .num_moments = frozen ? 0 : options.num_moments,
+                     .has_masters = options.dtype != DType::kFp32});
+  }
+  return units;
 }
 
 std::unique_ptr<WeightSource> make_weight_source(const std::vector<UnitStorage>& storage,
@@ -99,20 +113,39 @@ std::vector<ParamShard> make_shards(const std::vector<UnitStorage>& storage, con
   return shards;
 }
 
+// Shards with their lengths, which those without weights in memory do not tell.
+std::vector<VisitedShard> visited_shards(std::span<const ParamShard> shards, const Layouts& layouts,
+                                         int first_slice, int num_slices) {
+  std::vector<VisitedShard> visited;
+  visited.reserve(shards.size());
+  for (const ParamShard& shard : shards) {
+    const UnitSlices& layout = layouts[static_cast<size_t>(shard.unit)];
+    visited.push_back({shard, layout.slices(first_slice, num_slices).num_elems()});
+  }
+  return visited;
+}
+
 class DataParallel final : public Parallelism {
  public:
   DataParallel(const DataParallelOptions& options, const Layouts& layouts,
-               const Placement& placement, Collective& world)
+               const Placement& placement, Collective& world, std::unique_ptr<SwapFile> swap_file)
       : groups_(form_groups(placement, world)),
         dtype_(options.dtype),
         frozen_(options.frozen),
-        storage_(allocate(layouts, options, placement)),
+        storage_(allocate(layouts, options, placement, swap_file != nullptr)),
         weights_(make_weight_source(storage_, options, groups_.shards ? *groups_.shards : world)),
         owned_(make_shards(storage_, layouts, placement.owned(placement.rank), 1)) {
     const bool replicated = !options.sharding.moments;
-    shards_ = replicated
-                  ? make_shards(storage_, layouts, 0, placement.world_size)
-                  : make_shards(storage_, layouts, placement.first_kept(), placement.num_groups());
+    const int first = replicated ? 0 : placement.first_kept();
+    const int count = replicated ? placement.world_size : placement.num_groups();
+    shards_ = make_shards(storage_, layouts, first, count);
+    if (swap_file != nullptr) {
+      visited_shards_ = visited_shards(shards_, layouts, first, count);
+      visited_owned_ = visited_shards(owned_, layouts, placement.owned(placement.rank), 1);
+      std::vector<StoredUnit> stored = stored_units(layouts, options, placement);
+      place_stored_units(stored);
+      swapper_.emplace(std::move(swap_file), std::move(stored), options.swap_piece_elems);
+    }
     const std::vector<Bucket> buckets = plan_buckets(layouts, options.bucket_bytes, options.frozen);
     if (replicated || groups_.replicas) {
       spreader_.emplace(replicated ? world : *groups_.replicas, buckets, gradients(), options.wire);
@@ -148,6 +181,30 @@ class DataParallel final : public Parallelism {
 
   std::span<const ParamShard> shards() const override { return shards_; }
   std::span<const ParamShard> owned() const override { return owned_; }
+
+  bool is_offloaded() const override { return swapper_.has_value(); }
+
+  void visit_shards(StateAccess access, const UseShard& use) override {
+    if (!swapper_) {
+      std::for_each(shards_.begin(), shards_.end(), use);
+      return;
+    }
+    const bool changes_copies =
+        dtype_ != DType::kFp32 && (access == StateAccess::kFill || access == StateAccess::kUpdate);
+    swapper_->visit(visited_shards_, access, [&](const ParamShard& part) {
+      use(part);
+      if (!changes_copies) return;
+      storage_[static_cast<size_t>(part.unit)].update_copy(part.begin_elem, part.weights);
+    });
+  }
+
+  void visit_owned(StateAccess access, const UseShard& use) override {
+    if (!swapper_) {
+      std::for_each(owned_.begin(), owned_.end(), use);
+      return;
+    }
+    swapper_->visit(visited_owned_, access, use);
+  }
 
  private:
   std::vector<std::span<float>> gradients() const {
@@ -185,6 +242,9 @@ class DataParallel final : public Parallelism {
   std::vector<int64_t> micro_batches_;
   std::vector<ParamShard> shards_;
   std::vector<ParamShard> owned_;
+  std::vector<VisitedShard> visited_shards_;  // shards_ and owned_ of offloaded state
+  std::vector<VisitedShard> visited_owned_;
+  std::optional<StateSwapper> swapper_;
   std::optional<GradientReducer> reducer_;
   std::optional<SliceSpreader> spreader_;  // after the reducer, whose gradients it writes
 };
@@ -192,9 +252,17 @@ class DataParallel final : public Parallelism {
 }  // namespace
 
 std::unique_ptr<Parallelism> make_data_parallel(const DataParallelOptions& options,
-                                                Collective& world) {
+                                                Collective& world,
+                                                std::unique_ptr<SwapFile> swap_file) {
   return std::make_unique<DataParallel>(options, plan_units(options.unit_elems, world.world_size()),
-                                        place(options, world), world);
+                                        place(options, world.rank(), world.world_size()), world,
+                                        std::move(swap_file));
+}
+
+int64_t offloaded_bytes(const DataParallelOptions& options, int rank, int world_size) {
+  std::vector<StoredUnit> units = stored_units(plan_units(options.unit_elems, world_size), options,
+                                               place(options, rank, world_size));
+  return place_stored_units(units);
 }
 
 }  // namespace lockstep::runtime

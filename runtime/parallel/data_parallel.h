@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "runtime/comm/collective.h"
+#include "runtime/offload/swap_file.h"
 #include "runtime/parallel/parallelism.h"
 #include "runtime/parallel/reduction_tree.h"
+#include "runtime/parallel/state_swapper.h"
 #include "runtime/parallel/unit_storage.h"
 #include "runtime/parallel/wire.h"
 
@@ -27,19 +29,25 @@ struct DataParallelOptions {
   common::DType wire = common::DType::kFp32;
   int64_t bucket_bytes = 0;
   int64_t prefetch_units = 1;
+  int64_t swap_piece_elems = StateSwapper::kPieceElems;  // of offloaded state
 };
+
+// Bytes of a swap file for the optimizer's state of a rank.
+int64_t offloaded_bytes(const DataParallelOptions& options, int rank, int world_size);
 
 // With whole gradients, micro-batches are contiguous per rank, partial sums are kept until the
 // step's last backward, and there is one exchange per bucket and step. With sharded gradients and a
 // power of two of ranks (any number in running order), micro-batches are interleaved and every
 // micro-step's gradient goes to the slices at once, so that no whole gradient is kept; other counts
 // are contiguous. See Note [The tree] in reduction_tree.h.
+//   swap_file: of offloaded_bytes(), for what the optimizer alone needs; null: that is in memory.
 // Blocks for the meeting of groups if shard_ranks is not the world size. `world` must outlive the
 // result.
 // Throws std::invalid_argument if the ranks do not divide the micro-batches, or shard_ranks the
 // ranks; what Collective::split() throws.
 // Source: ZeRO, arXiv:1910.02054.
 std::unique_ptr<Parallelism> make_data_parallel(const DataParallelOptions& options,
-                                                Collective& world);
+                                                Collective& world,
+                                                std::unique_ptr<SwapFile> swap_file = nullptr);
 
 }  // namespace lockstep::runtime

@@ -1,6 +1,7 @@
 #include "runtime/parallel/make_parallelism.h"
 
 #include <stdexcept>
+#include <utility>
 
 #include "runtime/parallel/data_parallel.h"
 
@@ -23,10 +24,7 @@ Sharding sharding_of(common::Strategy strategy) {
   throw std::invalid_argument("the strategy must be chosen first: common::choose_strategy()");
 }
 
-}  // namespace
-
-std::unique_ptr<Parallelism> make_parallelism(const ParallelismOptions& options,
-                                              Collective& collective) {
+DataParallelOptions data_parallel_options(const ParallelismOptions& options, int world_size) {
   const common::ParallelismConfig& config = options.config;
   const bool fast = config.reduction == common::Reduction::kFast;
   if (config.reduce_dtype != common::DType::kFp32 && !fast) {
@@ -35,19 +33,31 @@ std::unique_ptr<Parallelism> make_parallelism(const ParallelismOptions& options,
   if (config.shard_ranks != 0 && config.strategy != common::Strategy::kZero3) {
     throw std::invalid_argument("shardRanks needs strategy zero3");
   }
-  return make_data_parallel(
-      {.sharding = sharding_of(config.strategy),
-       .unit_elems = options.unit_elems,
-       .frozen = options.frozen,
-       .num_micro_batches = options.num_micro_batches,
-       .num_moments = options.num_moments,
-       .shard_ranks = config.shard_ranks == 0 ? collective.world_size() : config.shard_ranks,
-       .order = fast ? SumOrder::kRunning : SumOrder::kTree,
-       .dtype = options.dtype,
-       .wire = config.reduce_dtype,
-       .bucket_bytes = config.bucket_bytes,
-       .prefetch_units = config.prefetch_units},
-      collective);
+  return {.sharding = sharding_of(config.strategy),
+          .unit_elems = options.unit_elems,
+          .frozen = options.frozen,
+          .num_micro_batches = options.num_micro_batches,
+          .num_moments = options.num_moments,
+          .shard_ranks = config.shard_ranks == 0 ? world_size : config.shard_ranks,
+          .order = fast ? SumOrder::kRunning : SumOrder::kTree,
+          .dtype = options.dtype,
+          .wire = config.reduce_dtype,
+          .bucket_bytes = config.bucket_bytes,
+          .prefetch_units = config.prefetch_units,
+          .swap_piece_elems = options.swap_piece_elems};
+}
+
+}  // namespace
+
+int64_t offloaded_bytes(const ParallelismOptions& options, int rank, int world_size) {
+  return offloaded_bytes(data_parallel_options(options, world_size), rank, world_size);
+}
+
+std::unique_ptr<Parallelism> make_parallelism(const ParallelismOptions& options,
+                                              Collective& collective,
+                                              std::unique_ptr<SwapFile> swap_file) {
+  return make_data_parallel(data_parallel_options(options, collective.world_size()), collective,
+                            std::move(swap_file));
 }
 
 }  // namespace lockstep::runtime

@@ -7,7 +7,9 @@
 
 #include "runtime/comm/collective.h"
 #include "runtime/common/train_config.h"
+#include "runtime/offload/swap_file.h"
 #include "runtime/parallel/parallelism.h"
+#include "runtime/parallel/state_swapper.h"
 
 namespace lockstep::runtime {
 
@@ -18,14 +20,22 @@ struct ParallelismOptions {
   int64_t num_micro_batches = 1;     // of a global batch; world_size divides it
   int num_moments = 2;               // of the optimizer
   DType dtype = DType::kFp32;        // of the computation, as unshard() gives it
+  int64_t swap_piece_elems = StateSwapper::kPieceElems;  // of offloaded state
 };
+
+// Bytes of what the optimizer alone needs of a rank: moments, and masters where the model computes
+// with copies.
+int64_t offloaded_bytes(const ParallelismOptions& options, int rank, int world_size);
 
 // `collective` must outlive the result; nobody else may issue operations on it between the first
 // unshard() or gradient_ready() of a step and its finish_backward().
-// Weights, gradients and moments start as zeros. Every rank must call it: groups of ranks meet
-// here. Throws std::invalid_argument if the ranks do not divide the micro-batches, the shard ranks
-// not the ranks, or the configuration contradicts itself; what Collective::split() throws.
+//   swap_file: of offloaded_bytes(), takes what the optimizer alone needs; null: that is in memory.
+// Weights, gradients and moments start as zeros, offloaded ones unspecified. Every rank must call
+// it: groups of ranks meet here. Throws std::invalid_argument if the ranks do not divide the
+// micro-batches, the shard ranks not the ranks, or the configuration contradicts itself; what
+// Collective::split() throws.
 std::unique_ptr<Parallelism> make_parallelism(const ParallelismOptions& options,
-                                              Collective& collective);
+                                              Collective& collective,
+                                              std::unique_ptr<SwapFile> swap_file = nullptr);
 
 }  // namespace lockstep::runtime

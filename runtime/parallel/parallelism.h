@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -11,6 +12,17 @@
 #include "runtime/optim/param_shard.h"
 
 namespace lockstep::runtime {
+
+// What a visit of training state does with it. The less, the less is moved where state is
+// offloaded.
+enum class StateAccess {
+  kFill,         // overwrites all of it; what it holds before is unspecified
+  kUpdate,       // the optimizer: reads and changes all of it; frozen units are left out
+  kRead,         // changes nothing
+  kReadWeights,  // the same, and the moments are not looked at; they may be empty
+};
+// A whole shard, or a part of one.
+using UseShard = std::function<void(const ParamShard&)>;
 
 class Parallelism {
  public:
@@ -43,12 +55,21 @@ class Parallelism {
   virtual void weights_updated() = 0;
 
   // What this rank's optimizer runs over, and what must be filled at first: whole units under ddp,
-  // slices under the others. Stable for the life of the object.
+  // slices under the others. Stable for the life of the object. Spans of what is offloaded are
+  // empty: visit_shards() has all.
   virtual std::span<const ParamShard> shards() const = 0;
 
   // This rank's disjoint share of the same storage (the shares of all ranks tile the model), for
-  // norms, checkpoints and export.
+  // norms, checkpoints and export. Spans of what is offloaded are empty: visit_owned() has all.
   virtual std::span<const ParamShard> owned() const = 0;
+
+  // Whether weights or moments of shards() are offloaded.
+  virtual bool is_offloaded() const = 0;
+  // Calls `use` with shards() or owned() in order, with all of their state in memory while `use`
+  // runs; offloaded shards come in parts that begin at norm chunks. visit_owned() only reads.
+  // Blocks. Throws OffloadError if state cannot be moved, and what `use` throws.
+  virtual void visit_shards(StateAccess access, const UseShard& use) = 0;
+  virtual void visit_owned(StateAccess access, const UseShard& use) = 0;
 };
 
 }  // namespace lockstep::runtime

@@ -11,6 +11,12 @@ ElemRange UnitSlices::slices(int first, int count) const {
   return {begin, std::min(begin + count * slice_elems, num_elems)};
 }
 
+ElemRange kept_range(const UnitSlices& layout, bool sharded, const Placement& placement) {
+  if (!sharded) return {0, layout.padded_elems};
+  const int64_t begin = placement.first_kept() * layout.slice_elems;
+  return {begin, begin + placement.num_groups() * layout.slice_elems};
+}
+
 UnitSlices plan_unit(int64_t num_elems, int world_size) {
   const int64_t chunks = (num_elems + kNormChunkElems - 1) / kNormChunkElems;
   const int64_t slice_chunks = (chunks + world_size - 1) / world_size;

@@ -49,6 +49,10 @@ struct Placement {
   int first_kept() const { return rank % shard_ranks * num_groups(); }  // of num_groups() slices
 };
 
+// What a rank has of a unit: all of it, or if `sharded` the slices that the placement keeps;
+// padding included.
+ElemRange kept_range(const UnitSlices& layout, bool sharded, const Placement& placement);
+
 UnitSlices plan_unit(int64_t num_elems, int world_size);
 std::vector<UnitSlices> plan_units(std::span<const int64_t> unit_elems, int world_size);
 

@@ -6,9 +6,8 @@ namespace lockstep::runtime {
 namespace {
 
 UnitPart allocate(const UnitSlices& layout, bool sharded, const Placement& placement) {
-  if (!sharded) return {0, FloatBuffer(layout.padded_elems)};
-  return {placement.first_kept() * layout.slice_elems,
-          FloatBuffer(placement.num_groups() * layout.slice_elems)};
+  const ElemRange kept = kept_range(layout, sharded, placement);
+  return {kept.begin_elem, FloatBuffer(kept.num_elems())};
 }
 
 }  // namespace
@@ -18,15 +17,19 @@ UnitStorage::UnitStorage(const UnitSlices& layout, const UnitStorageOptions& opt
   const Sharding& sharding = options.sharding;
   if (!options.is_frozen) {
     gradient = allocate(layout, sharding.gradients, options.placement);
-    if (options.num_moments >= 1) moment1 = allocate(layout, sharding.moments, options.placement);
-    if (options.num_moments >= 2) moment2 = allocate(layout, sharding.moments, options.placement);
+    const int num_moments = options.is_offloaded ? 0 : options.num_moments;
+    if (num_moments >= 1) moment1 = allocate(layout, sharding.moments, options.placement);
+    if (num_moments >= 2) moment2 = allocate(layout, sharding.moments, options.placement);
   }
   const bool has_copy = dtype_ != DType::kFp32;
-  weights = allocate(layout, sharding.weights || (has_copy && sharding.moments), options.placement);
+  if (!has_copy || !options.is_offloaded) {
+    weights =
+        allocate(layout, sharding.weights || (has_copy && sharding.moments), options.placement);
+  }
   if (!has_copy) return;
-  copy_begin_elem_ = sharding.weights ? weights.begin_elem : 0;
-  const int64_t elems = sharding.weights ? weights.values.num_elems() : layout.padded_elems;
-  copy_ = FloatBuffer(elems / 2);  // slices are whole norm chunks: an even number
+  const ElemRange copied = kept_range(layout, sharding.weights, options.placement);
+  copy_begin_elem_ = copied.begin_elem;
+  copy_ = FloatBuffer(copied.num_elems() / 2);  // slices are whole norm chunks: an even number
 }
 
 std::span<std::byte> UnitStorage::compute_bytes() const {
@@ -34,9 +37,13 @@ std::span<std::byte> UnitStorage::compute_bytes() const {
 }
 
 void UnitStorage::update_copy() const {
-  if (dtype_ == DType::kFp32) return;
-  const int64_t offset_bytes = (weights.begin_elem - copy_begin_elem_) * common::elem_bytes(dtype_);
-  narrow(weights.values.num_elems(), weights.values.data(),
+  if (dtype_ != DType::kFp32) update_copy(weights.begin_elem, weights.values.elems());
+}
+
+void UnitStorage::update_copy(int64_t begin_elem, std::span<const float> masters) const {
+  if (masters.empty()) return;
+  const int64_t offset_bytes = (begin_elem - copy_begin_elem_) * common::elem_bytes(dtype_);
+  narrow(static_cast<int64_t>(masters.size()), masters.data(),
          {dtype_, copy_.bytes().data() + offset_bytes});
 }
 

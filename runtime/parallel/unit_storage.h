@@ -40,6 +40,7 @@ struct UnitStorageOptions {
   Placement placement;
   DType dtype = DType::kFp32;  // of the computation
   bool is_frozen = false;      // there is no gradient and no moment
+  bool is_offloaded = false;   // what the optimizer alone needs is elsewhere: see StateSwapper
 };
 
 // Note [Compute copies]
@@ -47,14 +48,18 @@ struct UnitStorageOptions {
 // which is gathered, at half the bytes. The fp32 masters are then the optimizer's alone: a rank
 // that updates slices has the masters of those only, also under zero1 and zero2.
 
-// Zeroed buffers of one unit. A moment that the optimizer does not have is empty.
+// Zeroed buffers of one unit. A moment that the optimizer does not have is empty, and so is what is
+// offloaded.
 struct UnitStorage {
   UnitStorage(const UnitSlices& layout, const UnitStorageOptions& options);
 
   // What the model computes with: the copy, or in fp32 the weights themselves.
   std::span<std::byte> compute_bytes() const;
-  // Rounds the weights that this rank updates into the copy; nothing in fp32.
+  // Rounds the weights that this rank updates into the copy; nothing in fp32, and nothing if they
+  // are offloaded.
   void update_copy() const;
+  // Rounds `masters`, elements from begin_elem of the unit on, into the copy.
+  void update_copy(int64_t begin_elem, std::span<const float> masters) const;
 
   UnitPart weights;
   UnitPart gradient;

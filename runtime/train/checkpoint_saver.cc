@@ -29,11 +29,10 @@ CheckpointSaver::CheckpointSaver(SaverOptions options, std::span<const UnitSlice
   if (options_.async) snapshot_.emplace(slices);
 }
 
-void CheckpointSaver::begin(const SavePoint& point, std::span<const UnitSlice> slices) {
-  const Clock::time_point start = Clock::now();
-  const bool waits = phase_ != Phase::kNone;
+// Finishes the save before.
+void CheckpointSaver::start(const SavePoint& point) {
+  begun_at_ = Clock::now();
   finish();
-  begun_at_ = start;
   manifest_ = options_.manifest;
   manifest_.step = point.step;
   manifest_.samples_consumed = point.samples_consumed;
@@ -43,12 +42,30 @@ void CheckpointSaver::begin(const SavePoint& point, std::span<const UnitSlice> s
     const LossScaleState& scale = point.history.loss_scale;
     manifest_.loss_scale = {scale.scale, scale.good_steps, scale.hysteresis};
   }
+}
+
+void CheckpointSaver::begin(const SavePoint& point, std::span<const UnitSlice> slices) {
+  const bool waits = phase_ != Phase::kNone;
+  start(point);
   std::vector<UnitSlice> written =
       snapshot_ ? snapshot_->copy(slices) : std::vector<UnitSlice>(slices.begin(), slices.end());
-  thread_.start([this, written = std::move(written)] { return write(written); });
+  thread_.start([this, written = std::move(written)] {
+    return write(
+        [&written](const UseSlice& use) { std::for_each(written.begin(), written.end(), use); });
+  });
   phase_ = Phase::kWriting;
   if (!options_.async) finish();
-  board_.training_stood_still({.seconds = seconds_since(start), .for_the_save_before = waits});
+  board_.training_stood_still({.seconds = seconds_since(begun_at_), .for_the_save_before = waits});
+}
+
+void CheckpointSaver::begin_visiting(const SavePoint& point, const VisitSlices& visit) {
+  const bool waits = phase_ != Phase::kNone;
+  start(point);
+  thread_.start([this, &visit] { return write(visit); });
+  phase_ = Phase::kWriting;
+  thread_.wait();
+  if (!options_.async) finish();
+  board_.training_stood_still({.seconds = seconds_since(begun_at_), .for_the_save_before = waits});
 }
 
 SaveProgress CheckpointSaver::progress() const {
@@ -114,7 +131,7 @@ void CheckpointSaver::complete_publishing(Result<void> mine) {
 }
 
 // On the disk thread.
-Result<void> CheckpointSaver::write(const std::vector<UnitSlice>& slices) {
+Result<void> CheckpointSaver::write(const VisitSlices& visit) {
   if (!options_.synced_before.empty()) {
     ASSIGN_OR_RETURN(const std::unique_ptr<DiskFile> file,
                      disk_.open(options_.synced_before, OpenMode::kExisting));
@@ -124,7 +141,7 @@ Result<void> CheckpointSaver::write(const std::vector<UnitSlice>& slices) {
                            .attempt = manifest_.attempt,
                            .step = manifest_.step,
                            .rank = collective_.rank()};
-  ASSIGN_OR_RETURN(pieces_, write_shards(disk_, target, slices));
+  ASSIGN_OR_RETURN(pieces_, write_shards(disk_, target, visit));
   return {};
 }
 

@@ -50,7 +50,8 @@ struct SaverOptions {
 class CheckpointSaver {
  public:
   // `collective`, `disk` and `board` must outlive this object.
-  //   slices: of the size of those to save; with options.async as much memory is taken.
+  //   slices: of the size of those that begin() will get; with options.async as much memory is
+  //   taken.
   CheckpointSaver(SaverOptions options, std::span<const UnitSlice> slices, Collective& collective,
                   Disk& disk, common::Log log, StatusBoard& board);
 
@@ -60,6 +61,10 @@ class CheckpointSaver {
   // Begins the checkpoint of `point`: finishes the one before, copies `slices`, and returns while
   // they are written.
   void begin(const SavePoint& point, std::span<const UnitSlice> slices);
+
+  // The same for slices that are not in memory as a whole: returns when they are written; what is
+  // left is done behind training.
+  void begin_visiting(const SavePoint& point, const VisitSlices& visit);
 
   // How far this rank is, for the step's control exchange.
   SaveProgress progress() const;
@@ -74,10 +79,11 @@ class CheckpointSaver {
   using Clock = std::chrono::steady_clock;
   enum class Phase { kNone, kWriting, kPublishing };
 
+  void start(const SavePoint& point);
   void complete_writing(common::Result<void> mine);
   void complete_publishing(common::Result<void> mine);
   void complete_phase(common::Result<void> mine);
-  common::Result<void> write(const std::vector<UnitSlice>& slices);
+  common::Result<void> write(const VisitSlices& visit);
   common::Result<void> publish_pieces();
 
   const SaverOptions options_;

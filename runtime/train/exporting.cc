@@ -56,9 +56,11 @@ Result<void> write_shard(common::DType dtype, const ParamShard& shard, Safetenso
 }
 
 Result<void> write_slices(const RankState& s, SafetensorsWriter& writer) {
-  for (const ParamShard& shard : s.parallelism->owned()) {
-    RETURN_IF_ERROR(write_shard(s.config().export_dtype, shard, writer));
-  }
+  Result<void> written;
+  s.parallelism->visit_owned(StateAccess::kReadWeights, [&](const ParamShard& shard) {
+    if (written) written = write_shard(s.config().export_dtype, shard, writer);
+  });
+  if (!written) return written;
   return writer.sync();
 }
 

@@ -105,22 +105,24 @@ StepHistory history_of(const RankState& s, const Manifest& manifest) {
 
 Result<void> load_shards(RankState& s, const std::string& folder) {
   ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::open(folder));
-  for (const ParamShard& shard : s.parallelism->shards()) {
-    if (!shard.weights.empty()) RETURN_IF_ERROR(load_shard(reader, shard));
-  }
+  Result<void> loaded;
+  s.parallelism->visit_shards(StateAccess::kFill, [&](const ParamShard& shard) {
+    if (loaded && !shard.weights.empty()) loaded = load_shard(reader, shard);
+  });
+  if (!loaded) return loaded;
   s.history = history_of(s, reader.manifest());
   return {};
 }
 
 void initialize(RankState& s) {
   s.history = initial_history(s.config());
-  for (const ParamShard& shard : s.parallelism->shards()) {
+  s.parallelism->visit_shards(StateAccess::kFill, [&](const ParamShard& shard) {
     initial_weights(s.units.at(static_cast<std::size_t>(shard.unit)),
                     static_cast<uint64_t>(s.config().seed), s.config().model.initializer_range,
                     shard.begin_elem, shard.weights);
     std::fill(shard.moment1.begin(), shard.moment1.end(), 0.0F);
     std::fill(shard.moment2.begin(), shard.moment2.end(), 0.0F);
-  }
+  });
 }
 
 // How a run ends that cannot go on from a checkpoint because of `error`.

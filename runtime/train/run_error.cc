@@ -4,6 +4,7 @@
 
 #include "runtime/comm/collective.h"
 #include "runtime/comm/rendezvous.h"
+#include "runtime/offload/swap_file.h"
 
 namespace lockstep::runtime {
 
@@ -56,6 +57,10 @@ RunFailure verdict_of(const std::exception_ptr& error) {
     return {ExitCode::kPortInUse, e.what(), "stop the other process, or choose another port"};
   } catch (const BackendUnavailableError& e) {
     return {ExitCode::kInvalidConfig, e.what(), "set train.communication.backend to auto"};
+  } catch (const OffloadError& e) {
+    return {ExitCode::kOutputUnwritable, e.what(),
+            "give train.offload.nvmePath sound storage, or turn offload off; the last checkpoint "
+            "is intact"};
   } catch (const std::bad_alloc&) {
     return {ExitCode::kOutOfMemory, "out of memory",
             "lower train.batch.microBatchSize, use strategy zero3, or give the ranks more memory"};

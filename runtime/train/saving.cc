@@ -8,17 +8,21 @@
 namespace lockstep::runtime {
 namespace {
 
-std::vector<UnitSlice> slices_of(const RankState& s) {
+UnitSlice slice_of(const ParamShard& shard) {
+  return {.unit = shard.unit,
+          .begin_elem = shard.begin_elem,
+          .weights = shard.weights,
+          .moment1 = shard.moment1,
+          .moment2 = shard.moment2};
+}
+
+// Those to keep a copy of: none if they are not in memory anyway.
+std::vector<UnitSlice> slices_in_memory(const RankState& s) {
   std::vector<UnitSlice> slices;
+  if (s.parallelism->is_offloaded()) return slices;
   const std::span<const ParamShard> owned = s.parallelism->owned();
   slices.reserve(owned.size());
-  for (const ParamShard& shard : owned) {
-    slices.push_back({.unit = shard.unit,
-                      .begin_elem = shard.begin_elem,
-                      .weights = shard.weights,
-                      .moment1 = shard.moment1,
-                      .moment2 = shard.moment2});
-  }
+  for (const ParamShard& shard : owned) slices.push_back(slice_of(shard));
   return slices;
 }
 
@@ -49,8 +53,8 @@ void make_saver(RankState& s, Disk& disk, StatusBoard& board) {
                        .manifest = manifest_of(s)};
   // A resume needs the lines up to its step.
   if (s.is_rank0()) options.synced_before = s.env.output + "/" + kMetricsFileName;
-  s.saver = std::make_unique<CheckpointSaver>(std::move(options), slices_of(s), *s.collective, disk,
-                                              s.log, board);
+  s.saver = std::make_unique<CheckpointSaver>(std::move(options), slices_in_memory(s),
+                                              *s.collective, disk, s.log, board);
   board.set_snapshot_bytes(s.saver->snapshot_bytes());
 }
 
@@ -60,11 +64,15 @@ bool save_is_due(const RankState& s) {
 }
 
 void begin_save(RankState& s) {
-  s.saver->begin({.step = s.step,
-                  .samples_consumed = s.step * s.config().batch.global_batch_size,
-                  .history = s.history,
-                  .is_scaled = s.config().precision == common::DType::kFp16},
-                 slices_of(s));
+  const SavePoint point = {.step = s.step,
+                           .samples_consumed = s.step * s.config().batch.global_batch_size,
+                           .history = s.history,
+                           .is_scaled = s.config().precision == common::DType::kFp16};
+  if (!s.parallelism->is_offloaded()) return s.saver->begin(point, slices_in_memory(s));
+  s.saver->begin_visiting(point, [&s](const UseSlice& use) {
+    s.parallelism->visit_owned(StateAccess::kRead,
+                               [&use](const ParamShard& shard) { use(slice_of(shard)); });
+  });
 }
 
 }  // namespace lockstep::runtime

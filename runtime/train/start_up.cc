@@ -140,23 +140,65 @@ common::Strategy agree_on_strategy(RankState& s) {
   return common::strategy_named(s.strategy).value();
 }
 
+// Says what of `offload` has no effect here, by name.
+void log_idle_offload(const RankState& s) {
+  const common::OffloadConfig& offload = s.config().offload;
+  const std::array<std::pair<const char*, common::OffloadTarget>, 3> parts = {
+      {{"optimizer", offload.optimizer},
+       {"parameters", offload.parameters},
+       {"activations", offload.activations}}};
+  for (const auto& [part, target] : parts) {
+    if (target != common::OffloadTarget::kCpu) continue;
+    s.log.warning("no effect", {{"field", std::string("train.offload.").append(part)},
+                                {"message",
+                                 "cpu: these ranks compute on the CPU, so it is in the "
+                                 "CPU's memory anyway"}});
+  }
+}
+
+// The file for offloaded optimizer state; null if there is none.
+std::unique_ptr<SwapFile> open_swap_file(RankState& s, const ParallelismOptions& options) {
+  const common::OffloadConfig& offload = s.config().offload;
+  if (offload.optimizer != common::OffloadTarget::kNvme) return nullptr;
+  const int64_t bytes = offloaded_bytes(options, s.env.rank, s.env.world_size);
+  if (bytes == 0) {
+    if (s.is_rank0()) {
+      s.log.warning("no effect", {{"field", "train.offload.optimizer"},
+                                  {"message", "nvme: this optimizer keeps nothing in fp32"}});
+    }
+    return nullptr;
+  }
+  Result<CreatedSwapFile> created = create_swap_file(offload.nvme_path, bytes);
+  std::optional<RunFailure> failure;
+  if (!created) {
+    failure = to_failure(ExitCode::kInvalidConfig, created.error());
+    failure->message = "train.offload.nvmePath: " + failure->message;
+  }
+  agree(*s.collective, failure, "preparing train.offload.nvmePath");
+  s.log.info("offload", {{"optimizer_bytes", bytes},
+                         {"folder", offload.nvme_path},
+                         {"io", created->is_direct ? "direct" : "page cache"}});
+  return std::move(created->file);
+}
+
 void build_model(RankState& s) {
   const common::TrainConfig& config = s.config();
   s.units = model_units(config.model);
   s.decoder = std::make_unique<Decoder>(
       config.model, BatchShape{config.batch.micro_batch_size, config.data.sequence_length},
       config.activation_checkpointing, config.precision);
+  if (s.is_rank0()) log_idle_offload(s);
   common::ParallelismConfig parallelism = config.parallelism;
   parallelism.strategy = agree_on_strategy(s);
   std::vector<int64_t> unit_elems;
   for (const Unit& unit : s.units) unit_elems.push_back(unit.num_elems);
-  s.parallelism = make_parallelism({.config = parallelism,
-                                    .unit_elems = unit_elems,
-                                    .frozen = config.frozen,
-                                    .num_micro_batches = config.batch.num_micro_batches(),
-                                    .num_moments = num_moments(config.optimizer),
-                                    .dtype = config.precision},
-                                   *s.collective);
+  const ParallelismOptions options = {.config = parallelism,
+                                      .unit_elems = unit_elems,
+                                      .frozen = config.frozen,
+                                      .num_micro_batches = config.batch.num_micro_batches(),
+                                      .num_moments = num_moments(config.optimizer),
+                                      .dtype = config.precision};
+  s.parallelism = make_parallelism(options, *s.collective, open_swap_file(s, options));
   s.optimizer =
       make_optimizer(config.optimizer, decay_ranges(s.units, config.optimizer.decay_matrices_only));
   // The norm is over what is trained.

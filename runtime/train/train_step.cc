@@ -112,8 +112,10 @@ GradientNorm global_norm(RankState& s) {
 
 void update_weights(RankState& s, double lr, const GradientNorm& norm) {
   const int64_t update = s.step + 1 - s.history.skipped_steps;  // what Adam has seen
-  s.optimizer->step({.step = update, .lr = lr, .gradient_scale = norm.gradient_scale},
-                    s.parallelism->shards());
+  const OptimizerStep step = {.step = update, .lr = lr, .gradient_scale = norm.gradient_scale};
+  s.parallelism->visit_shards(StateAccess::kUpdate, [&](const ParamShard& shard) {
+    s.optimizer->step(step, std::span(&shard, 1));
+  });
   s.parallelism->weights_updated();
 }
 

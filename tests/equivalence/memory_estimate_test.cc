@@ -107,6 +107,35 @@ TEST_F(MemoryEstimateTest, IsWithinTenPercentOfWhatRanksAllocate) {
   }
 }
 
+// Model states fall by what the estimate says lies on storage, to the byte, and no snapshot of them
+// is in memory either.
+TEST_F(MemoryEstimateTest, OffloadTakesTheOptimizersStateOutOfMemory) {
+  for (const auto& [strategy, precision] : std::vector<std::pair<std::string, std::string>>{
+           {"ddp", "fp32"}, {"zero1", "bf16"}, {"zero3", "fp32"}}) {
+    nlohmann::json job = medium(2, strategy);
+    job["train"]["precision"] = precision;
+    job["train"]["offload"]["nvmePath"] = folder_.path("");
+    const std::string log_kept = train(job, strategy + "-kept").front();
+    job["train"]["offload"]["optimizer"] = "nvme";
+    const common::MemoryEstimate memory = estimate(job);
+    ASSERT_GT(memory.nvme, 0);
+    for (const std::string& log : train(job, strategy + "-moved")) {
+      Sizes end = read_memory(log, "end");
+      const auto estimated = static_cast<double>(memory.buffers());
+      EXPECT_NEAR(static_cast<double>(end["buffer_peak_bytes"]), estimated, kBound * estimated);
+      EXPECT_EQ(read_memory(log_kept, "loaded")["buffer_bytes"] -
+                    read_memory(log, "loaded")["buffer_bytes"],
+                memory.nvme - memory.windows);
+      EXPECT_NE(log.find("optimizer_bytes=" + std::to_string(memory.nvme) + " "), std::string::npos)
+          << log;
+      const auto added = static_cast<double>(memory.buffers() + memory.snapshot);
+      const int64_t growth =
+          end["resident_peak_bytes"] - read_memory(log, "start")["resident_bytes"];
+      EXPECT_NEAR(static_cast<double>(growth), added, kBound * added) << strategy;
+    }
+  }
+}
+
 TEST_F(MemoryEstimateTest, KnowsToTheByteWhatEachOptimizerKeeps) {
   nlohmann::json job = tiny(2, "zero1");
   const auto held = [&](const std::string& name) {

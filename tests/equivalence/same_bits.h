@@ -53,6 +53,11 @@ inline const std::vector<std::string>& all_checkpointings() {
   return modes;
 }
 
+inline const std::vector<std::string>& all_offloads() {
+  static const std::vector<std::string> targets = {"none", "nvme"};
+  return targets;
+}
+
 inline TinyJob shared_by(const Sharing& sharing) {
   return {.ranks = sharing.ranks,
           .strategy = sharing.strategy,
@@ -67,6 +72,7 @@ class SameBitsTest : public testing::Test {
   GangOptions options(const TinyJob& job, const std::string& name, int attempt = 0) const {
     TinyJob with_data = job;
     with_data.data = folder_.path("corpus.txt");
+    with_data.nvme_path = folder_.path("");
     return {.runtime = LOCKSTEP_RUNTIME,
             .job = to_json(with_data),
             .folder = folder_.path(name + ".files"),
@@ -119,14 +125,21 @@ class SameBitsTest : public testing::Test {
   }
 
   // Trains as a job of 24 micro-batches does and compares with the reference of its precision.
-  void expect_same_bits_of(const TinyJob& job) const {
-    const std::string name =
-        job.precision + "-" + job.strategy + "-" + std::to_string(job.shard_ranks) + "-" +
-        std::to_string(job.ranks) + "-" + job.activation_checkpointing + "-" + job.backend + "-" +
-        std::to_string(job.bucket_bytes) + "-" + std::to_string(job.prefetch_units);
+  // Returns the name of its folder.
+  std::string expect_same_bits_of(const TinyJob& job) const {
+    const std::string name = job.precision + "-" + job.strategy + "-" +
+                             std::to_string(job.shard_ranks) + "-" + std::to_string(job.ranks) +
+                             "-" + job.activation_checkpointing + "-" + job.backend + "-" +
+                             std::to_string(job.bucket_bytes) + "-" +
+                             std::to_string(job.prefetch_units) + "-" + job.offload_optimizer;
     train(job, name);
     expect_same(name, job.precision);
+    return name;
+  }
+
+  void forget(const std::string& name) const {
     std::filesystem::remove_all(folder_.path(name));
+    std::filesystem::remove_all(folder_.path(name + ".files"));
   }
 
   std::string weights_path(const std::string& name) const {

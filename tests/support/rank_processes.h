@@ -57,6 +57,8 @@ class Gang {
   Gang(const Gang&) = delete;
   Gang& operator=(const Gang&) = delete;
 
+  // 0 if the rank has ended and was waited for.
+  pid_t pid(int rank) const { return pids_.at(static_cast<std::size_t>(rank)); }
   void send(int rank, int signal_number);
   // Waits for all ranks. Returns their exit codes; minus the signal's number for killed ranks.
   std::vector<int> wait();

@@ -36,6 +36,7 @@ nlohmann::json to_json(const TinyJob& job) {
           {"bucketBytes", job.bucket_bytes},
           {"prefetchUnits", job.prefetch_units}}},
         {"activationCheckpointing", job.activation_checkpointing},
+        {"offload", {{"optimizer", job.offload_optimizer}, {"nvmePath", job.nvme_path}}},
         {"checkpoint", {{"everySteps", job.checkpoint_every}, {"keep", 2}}},
         {"logging", {{"everySteps", 1}}},
         {"communication", {{"backend", job.backend}, {"timeoutSeconds", 120}}}}}};

@@ -29,7 +29,9 @@ struct TinyJob {
   bool tie_word_embeddings = false;
   std::string optimizer = "adamw";  // sgd has momentum
   std::string precision = "fp32";
-  nlohmann::json more = {};  // merged into `train`
+  std::string offload_optimizer = "none";
+  std::string nvme_path = "/tmp";  // for what is "nvme"
+  nlohmann::json more = {};        // merged into `train`
 };
 nlohmann::json to_json(const TinyJob& job);
 

@@ -56,6 +56,16 @@ TEST(EstimateCommandTest, JsonHoldsEveryPartAndTheirSum) {
   }
 }
 
+TEST(EstimateCommandTest, SaysWhatLiesOnNvmeBesideTheMemory) {
+  common::TrainConfig train = large_model();
+  EXPECT_THAT(render_table(estimate_job("big", train, 2, std::nullopt)), Not(HasSubstr("nvme")));
+  train.offload.optimizer = common::OffloadTarget::kNvme;
+  const EstimateReport report = estimate_job("big", train, 2, std::nullopt);
+  EXPECT_THAT(render_table(report), HasSubstr(" on nvme"));
+  EXPECT_EQ(to_json(report).at("strategies").at(0).at("bytesOnNvme"),
+            report.strategies[0].memory.nvme);
+}
+
 TEST(EstimateCommandTest, EveryStageOfZeroNeedsLessOnManyRanks) {
   common::TrainConfig train = large_model();
   train.batch.global_batch_size = 8;

@@ -112,6 +112,26 @@ TEST(EstimateMemoryTest, CountsTheMomentsThatTheOptimizerKeeps) {
   EXPECT_EQ(estimate_memory(train, Strategy::kZero1, 4).optimizer, 0);
 }
 
+TEST(EstimateMemoryTest, OffloadMovesWhatTheOptimizerAloneNeeds) {
+  TrainConfig train = one_billion();
+  for (const DType precision : {DType::kFp32, DType::kBf16}) {
+    for (const Strategy strategy : {Strategy::kDdp, Strategy::kZero1, Strategy::kZero3}) {
+      train.precision = precision;
+      train.offload.optimizer = OffloadTarget::kNone;
+      const MemoryEstimate kept = estimate_memory(train, strategy, 8);
+      EXPECT_EQ(kept.nvme + kept.windows, 0);
+      train.offload.optimizer = OffloadTarget::kNvme;
+      const MemoryEstimate moved = estimate_memory(train, strategy, 8);
+      EXPECT_EQ(moved.optimizer, 0);
+      EXPECT_EQ(moved.snapshot, 0);
+      EXPECT_EQ(moved.nvme, kept.optimizer + kept.weights - moved.weights);
+      EXPECT_EQ(moved.weights == kept.weights, precision == DType::kFp32) << "masters stay in fp32";
+      EXPECT_EQ(moved.buffers() - moved.windows, kept.buffers() - moved.nvme);
+      EXPECT_LE(moved.windows, int64_t{2} * ((12 << 20) + 4096));
+    }
+  }
+}
+
 TEST(EstimateMemoryTest, LogitsStayWithinAChunkHoweverLongTheBatch) {
   TrainConfig train = one_billion();
   train.batch.micro_batch_size = 64;

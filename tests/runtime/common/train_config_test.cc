@@ -246,7 +246,6 @@ TEST(TrainConfigTest, LossScaleIsFilledUpWithItsDefaults) {
 TEST(TrainConfigTest, WhatIsKnownButNotHonouredIsRefusedAsNotSupported) {
   const std::vector<std::pair<const char*, json>> table = {
       {"/lora", {{"rank", 16}}},
-      {"/offload", {{"optimizer", "cpu"}}},
       {"/precision", "fp8"},
       {"/task", "sft"},
       {"/tokenizer/type", "hf"},

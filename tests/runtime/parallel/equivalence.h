@@ -2,9 +2,12 @@
 // bit by bit.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -79,20 +82,24 @@ inline void compute_micro_batch(Parallelism& parallelism, const SyntheticRun& ru
 
 // Runs one rank; writes its owned parts of the result into `shared` (all ranks' parts tile it).
 inline void run_rank(const SyntheticRun& run, const common::ParallelismConfig& config,
-                     Collective& collective, SyntheticResult& shared, std::mutex& mutex) {
+                     Collective& collective, SyntheticResult& shared, std::mutex& mutex,
+                     std::unique_ptr<SwapFile> swap_file = nullptr) {
   const auto parallelism = make_parallelism({.config = config,
                                              .unit_elems = run.unit_elems,
                                              .frozen = run.frozen,
                                              .num_micro_batches = run.num_micro_batches,
                                              .num_moments = num_moments(run.optimizer),
-                                             .dtype = run.dtype},
-                                            collective);
-  for (const ParamShard& shard : parallelism->shards()) {
+                                             .dtype = run.dtype,
+                                             .swap_piece_elems = kNormChunkElems},
+                                            collective, std::move(swap_file));
+  parallelism->visit_shards(StateAccess::kFill, [](const ParamShard& shard) {
     for (size_t i = 0; i < shard.weights.size(); ++i) {
       shard.weights[i] =
           sample_float(-1, -1, shard.unit, shard.begin_elem + static_cast<int64_t>(i));
     }
-  }
+    std::fill(shard.moment1.begin(), shard.moment1.end(), 0.0F);
+    std::fill(shard.moment2.begin(), shard.moment2.end(), 0.0F);
+  });
   parallelism->weights_updated();
   DecayRanges ranges;
   for (const int64_t elems : run.unit_elems) {
@@ -112,20 +119,23 @@ inline void run_rank(const SyntheticRun& run, const common::ParallelismConfig& c
     parallelism->finish_backward();
     const GradientNorm total = norm.compute(parallelism->owned(), run.optimizer.gradient_clip);
     norms.push_back(total.norm);
-    optimizer->step({.step = step,
-                     .lr = lr_at({.decay_steps = run.steps}, run.optimizer.lr, step, run.steps),
-                     .gradient_scale = total.gradient_scale},
-                    parallelism->shards());
+    const OptimizerStep update = {
+        .step = step,
+        .lr = lr_at({.decay_steps = run.steps}, run.optimizer.lr, step, run.steps),
+        .gradient_scale = total.gradient_scale};
+    parallelism->visit_shards(StateAccess::kUpdate, [&](const ParamShard& shard) {
+      optimizer->step(update, std::span(&shard, 1));
+    });
     parallelism->weights_updated();
   }
   const std::lock_guard lock(mutex);
-  for (const ParamShard& shard : parallelism->owned()) {
+  parallelism->visit_owned(StateAccess::kReadWeights, [&](const ParamShard& shard) {
     const auto unit = static_cast<size_t>(shard.unit);
     std::copy(shard.weights.begin(), shard.weights.end(),
               shared.weights[unit].begin() + shard.begin_elem);
     std::copy(shard.gradient.begin(), shard.gradient.end(),
               shared.gradient_sum[unit].begin() + shard.begin_elem);
-  }
+  });
   if (shared.norms.empty()) shared.norms = norms;
   EXPECT_EQ(shared.norms, norms) << "ranks disagree";
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "runtime/comm/rendezvous.h"
+#include "runtime/offload/swap_file.h"
 #include "runtime/train/run_error.h"
 #include "runtime/train/termination.h"
 
@@ -28,6 +29,8 @@ TEST(VerdictTest, EveryExceptionHasItsExitCode) {
   EXPECT_EQ(code_of(RendezvousTimeoutError("r")), ExitCode::kRendezvousTimeout);
   EXPECT_EQ(code_of(PortInUseError("u")), ExitCode::kPortInUse);
   EXPECT_EQ(code_of(BackendUnavailableError("b")), ExitCode::kInvalidConfig);
+  EXPECT_EQ(code_of(OffloadError({common::ErrorCode::kUnavailable, "full", ""})),
+            ExitCode::kOutputUnwritable);
   EXPECT_EQ(code_of(std::bad_alloc()), ExitCode::kOutOfMemory);
   EXPECT_EQ(code_of(std::runtime_error("x")), ExitCode::kInternal);
   EXPECT_EQ(code_of(7), ExitCode::kInternal);

@@ -20,6 +20,7 @@ constexpr int64_t kQueryBlock = 64;
 constexpr int64_t kSwapWindows = 2;
 constexpr int64_t kSwapPieceElems = int64_t{1} << 20;
 constexpr int64_t kSwapBlockElems = 1024;
+constexpr int64_t kActivationWindows = 3;
 // Measured, see memory_estimate_test: what a rank has resident beside its buffers, most of it pages
 // of libtorch. Two staging slots of 1 MiB per rank lie in shared memory, and every rank maps them
 // all.
@@ -76,6 +77,7 @@ void add_activations(const TrainConfig& train, MemoryEstimate& out) {
   const LayerElems layer = layer_elems(m, rows, seq, train.precision);
   const bool shares_dear = train.activation_checkpointing == ActivationCheckpointing::kBlock;
   const bool shares_cheap = train.activation_checkpointing != ActivationCheckpointing::kNone;
+  const bool offloads = train.offload.activations == OffloadTarget::kNvme;
   const int64_t num_dear = shares_dear ? 1 : m.num_hidden_layers;
   const int64_t num_cheap = shares_cheap ? 1 : m.num_hidden_layers;
   const int64_t stream = part(rows * m.hidden_size);
@@ -83,8 +85,17 @@ void add_activations(const TrainConfig& train, MemoryEstimate& out) {
   const int64_t chunk_rows =
       std::min(rows, std::max(kMinLossChunkRows, kLossChunkElems / m.vocab_size));
   const int64_t head_scratch = 2 * stream + part(rows) + part(chunk_rows * m.vocab_size);
-  out.activations = kFloatBytes * (inputs_and_gradient + num_dear * layer.dear +
-                                   num_cheap * layer.cheap + layer.scratch + seq * m.head_dim);
+  int64_t saved = inputs_and_gradient + num_dear * layer.dear + num_cheap * layer.cheap;
+  if (offloads) {
+    // Note [Records and windows] in model/activation_buffers.h.
+    const int64_t shared = (shares_dear ? layer.dear : 0) + (shares_cheap ? layer.cheap : 0);
+    const int64_t record = round_up(stream + layer.dear + layer.cheap - shared, kSwapBlockElems);
+    const int64_t windows = std::min(kActivationWindows, m.num_hidden_layers + 1);
+    saved = windows * record + shared + stream + kSwapBlockElems;
+    out.nvme +=
+        std::max<int64_t>(0, m.num_hidden_layers + 1 - kActivationWindows) * record * kFloatBytes;
+  }
+  out.activations = kFloatBytes * (saved + layer.scratch + seq * m.head_dim);
   out.logits = kFloatBytes * std::max<int64_t>(0, head_scratch - layer.scratch);
 }
 
@@ -112,8 +123,9 @@ void offload_optimizer(const TrainConfig& train, const std::vector<UnitSizes>& u
     if (is_mixed) masters += kFloatBytes * kept;
     if (is_mixed || !unit.is_frozen) largest = std::max(largest, kept);
   }
-  out.nvme = out.optimizer + masters;
-  if (out.nvme == 0) return;
+  const int64_t moved = out.optimizer + masters;
+  if (moved == 0) return;
+  out.nvme += moved;
   out.optimizer = 0;
   out.weights -= masters;
   out.snapshot = 0;

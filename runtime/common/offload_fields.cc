@@ -18,7 +18,10 @@ Field offload_section() {
               "Moments; in bf16 and fp16 also the fp32 masters. nvme: they are read and written "
               "piece by piece around each update."),
        choice("parameters", {"none", "cpu"}, {"nvme"}, "Shards of the weights under zero3."),
-       choice("activations", {"none", "cpu"}, {"nvme"}, "What a layer's forward saves."), path,
+       choice("activations", {"none", "cpu", "nvme"}, {},
+              "What layers save for backward. nvme: it is written behind forward and read ahead of "
+              "backward; three layers' stay."),
+       path,
        boolean("pinMemory", true,
                "Page-locks the memory that a GPU copies from; of no effect on CPU ranks.")});
 }

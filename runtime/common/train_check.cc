@@ -318,11 +318,15 @@ void check_parallelism(Relations& out, int64_t ranks) {
 }
 
 void check_offload(Relations& out) {
-  const json* optimizer = out.find("offload/optimizer");
-  if (optimizer == nullptr || *optimizer != "nvme") return;
   if (out.find("offload/nvmePath") != nullptr) return;
-  out.report(".offload.nvmePath", "is required: offload.optimizer is nvme",
-             "name a folder on local storage that every rank has");
+  for (const char* const part : {"optimizer", "activations"}) {
+    const json* target = out.find(std::string("offload/").append(part));
+    if (target == nullptr || *target != "nvme") continue;
+    out.report(".offload.nvmePath",
+               std::string("is required: offload.").append(part).append(" is nvme"),
+               "name a folder on local storage that every rank has");
+    return;
+  }
 }
 
 void check_loss_scale(Relations& out) {

@@ -79,9 +79,9 @@ enum class OffloadTarget { kNone, kCpu, kNvme };
 // Where state goes that a rank has no need of at the moment.
 struct OffloadConfig {
   OffloadTarget optimizer = OffloadTarget::kNone;
-  OffloadTarget parameters = OffloadTarget::kNone;   // not kNvme yet
-  OffloadTarget activations = OffloadTarget::kNone;  // not kNvme yet
-  std::string nvme_path;                             // a folder; given if anything is kNvme
+  OffloadTarget parameters = OffloadTarget::kNone;  // not kNvme yet
+  OffloadTarget activations = OffloadTarget::kNone;
+  std::string nvme_path;  // a folder; given if anything is kNvme
 };
 
 // Of precision fp16.

@@ -46,8 +46,9 @@ std::vector<CelRule> train_rules() {
       {"!has(self.steps) || !has(self.logging.profile) || "
        "self.logging.profile.fromStep <= self.steps",
        "logging.profile.fromStep must be at most steps", ".logging.profile.fromStep"},
-      {"self.offload.optimizer != 'nvme' || has(self.offload.nvmePath)", "nvme needs nvmePath",
-       ".offload.nvmePath"},
+      {"(self.offload.optimizer != 'nvme' && self.offload.activations != 'nvme') || "
+       "has(self.offload.nvmePath)",
+       "nvme needs nvmePath", ".offload.nvmePath"},
       {"!has(self.lossScale) || self.precision == 'fp16'", "lossScale needs precision fp16",
        ".lossScale"},
       // The left side rounds as std::llround() does in warmup_steps_of().

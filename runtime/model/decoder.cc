@@ -6,11 +6,9 @@
 #include <utility>
 
 #include "runtime/kernels/elementwise.h"
-#include "runtime/kernels/float_buffer.h"
 #include "runtime/model/decoder_layer.h"
 #include "runtime/model/embedding.h"
 #include "runtime/model/head.h"
-#include "runtime/model/layout.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -39,56 +37,26 @@ void check(const common::ModelConfig& config, const BatchShape& shape) {
 
 }  // namespace
 
-struct Decoder::Buffers {
-  std::vector<float> rotary;   // [seq, head_dim]
-  std::vector<int64_t> y;      // per block, offset of its output in `floats`; none for the head
-  std::vector<int64_t> dear;   // per block; equal for all where one buffer is shared
-  std::vector<int64_t> cheap;  // the same
-  int64_t scratch = 0;         // of the block that needs most; blocks run one at a time
-  int64_t gradient = 0;  // [rows, hidden]: dy on the way in, dx on the way out, of every block
-  FloatBuffer floats;
-};
-
 Decoder::Decoder(const common::ModelConfig& config, const BatchShape& shape,
-                 common::ActivationCheckpointing checkpointing, DType dtype)
-    : config_(config),
-      shape_(shape),
-      checkpointing_(checkpointing),
-      buffers_(std::make_unique<Buffers>()) {
+                 common::ActivationCheckpointing checkpointing, DType dtype, bool offloads_saved)
+    : config_(config), shape_(shape), checkpointing_(checkpointing) {
   check(config, shape);
-  Buffers& buffers = *buffers_;
-  buffers.rotary.resize(static_cast<size_t>(shape.seq * config.head_dim));
-  rotary_table(shape.seq, config.head_dim, config.rope_theta, buffers.rotary.data());
+  rotary_.resize(static_cast<size_t>(shape.seq * config.head_dim));
+  rotary_table(shape.seq, config.head_dim, config.rope_theta, rotary_.data());
 
   blocks_.push_back(std::make_unique<Embedding>(config));
   for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
-    blocks_.push_back(std::make_unique<DecoderLayer>(config, i, buffers.rotary, dtype));
+    blocks_.push_back(std::make_unique<DecoderLayer>(config, i, rotary_, dtype));
   }
   blocks_.push_back(std::make_unique<Head>(config, dtype));
 
-  SavedElems most;
-  int64_t scratch_elems = 0;
+  ActivationSizes sizes = {.saved = {}, .stream_elems = shape.rows() * config.hidden_size};
+  sizes.saved.reserve(blocks_.size());
   for (const std::unique_ptr<Block>& block : blocks_) {
-    const SavedElems saved = block->saved_elems(shape);
-    most = {std::max(most.dear, saved.dear), std::max(most.cheap, saved.cheap)};
-    scratch_elems = std::max(scratch_elems, block->scratch_elems(shape));
+    sizes.saved.push_back(block->saved_elems(shape));
+    sizes.scratch_elems = std::max(sizes.scratch_elems, block->scratch_elems(shape));
   }
-  const bool shares_dear = checkpointing == common::ActivationCheckpointing::kBlock;
-  const bool shares_cheap = checkpointing != common::ActivationCheckpointing::kNone;
-  Layout layout;
-  const int64_t shared_dear = layout.take(shares_dear ? most.dear : 0);
-  const int64_t shared_cheap = layout.take(shares_cheap ? most.cheap : 0);
-  for (const std::unique_ptr<Block>& block : blocks_) {
-    const SavedElems saved = block->saved_elems(shape);
-    if (block != blocks_.back()) {
-      buffers.y.push_back(layout.take(shape.rows() * config.hidden_size));
-    }
-    buffers.dear.push_back(shares_dear ? shared_dear : layout.take(saved.dear));
-    buffers.cheap.push_back(shares_cheap ? shared_cheap : layout.take(saved.cheap));
-  }
-  buffers.scratch = layout.take(scratch_elems);
-  buffers.gradient = layout.take(shape.rows() * config.hidden_size);
-  buffers.floats = FloatBuffer(layout.num_elems());
+  buffers_.emplace(sizes, checkpointing, offloads_saved);
 }
 
 Decoder::~Decoder() = default;
@@ -107,19 +75,8 @@ int64_t Decoder::num_parameters() const {
   return sum;
 }
 
-BlockBuffers Decoder::buffers_of(int64_t block) const {
-  const auto i = static_cast<size_t>(block);
-  const bool is_first = i == 0;
-  const bool is_last = i + 1 == blocks_.size();
-  float* const base = buffers_->floats.data();
-  float* const gradient = base + buffers_->gradient;
-  return {.x = is_first ? nullptr : base + buffers_->y[i - 1],
-          .y = is_last ? nullptr : base + buffers_->y[i],
-          .dy = is_last ? nullptr : gradient,
-          .dx = is_first ? nullptr : gradient,
-          .dear = base + buffers_->dear[i],
-          .cheap = base + buffers_->cheap[i],
-          .scratch = base + buffers_->scratch};
+void Decoder::store_saved_in(std::unique_ptr<SavedStore> store) {
+  buffers_->store_in(std::move(store));
 }
 
 void Decoder::lend_tied(ConstValues weights, float* gradient) {
@@ -128,7 +85,7 @@ void Decoder::lend_tied(ConstValues weights, float* gradient) {
 }
 
 BlockBuffers Decoder::take_buffers(int64_t block) {
-  BlockBuffers buffers = buffers_of(block);
+  BlockBuffers buffers = buffers_->of(block);
   if (tied_block() < 0 || block + 1 != num_blocks()) return buffers;
   buffers.tied_weight = std::exchange(lent_weights_, {});
   buffers.tied_gradient = std::exchange(lent_gradient_, nullptr);
@@ -140,7 +97,9 @@ BlockBuffers Decoder::take_buffers(int64_t block) {
 
 void Decoder::forward_block(int64_t block, ConstValues params, MicroBatchIo& io) {
   const Block& model_block = *blocks_.at(static_cast<size_t>(block));
+  buffers_->before_forward(block);
   model_block.forward(shape_, params, io, take_buffers(block));
+  buffers_->after_forward(block);
   if (model_block.saved_elems(shape_).cheap > 0) shared_holds_ = block;
 }
 
@@ -149,6 +108,7 @@ void Decoder::backward_block(int64_t block, ConstValues params, MicroBatchIo& io
   const Block& model_block = *blocks_.at(static_cast<size_t>(block));
   restore_saved(block, params, io);
   model_block.backward(shape_, params, io, take_buffers(block), gradients);
+  buffers_->after_backward(block);
 }
 
 // Gives a block's backward what its forward saved and a later block has overwritten since. The last
@@ -159,7 +119,7 @@ void Decoder::restore_saved(int64_t block, ConstValues params, const MicroBatchI
   if (model_block.saved_elems(shape_).cheap == 0) return;
   if (shared_holds_ != block) {
     const bool keeps_dear = checkpointing_ == common::ActivationCheckpointing::kSelective;
-    model_block.recompute(shape_, params, io, buffers_of(block),
+    model_block.recompute(shape_, params, io, buffers_->of(block),
                           keeps_dear ? Recompute::kCheap : Recompute::kAll);
   }
   shared_holds_ = -1;  // backward uses them up
@@ -178,9 +138,9 @@ std::vector<float> Decoder::next_token_logits(std::span<const int32_t> tokens,
   const BatchShape shape = {.batch = 1, .seq = num_tokens};
   MicroBatchIo io = {.tokens = tokens.data()};
   for (size_t i = 0; i + 1 < blocks_.size(); ++i) {
-    blocks_[i]->forward(shape, params[i], io, buffers_of(static_cast<int64_t>(i)));
+    blocks_[i]->forward(shape, params[i], io, buffers_->of(static_cast<int64_t>(i)));
   }
-  BlockBuffers buffers = buffers_of(num_blocks() - 1);
+  BlockBuffers buffers = buffers_->of(num_blocks() - 1);
   buffers.tied_weight = params.front();
   const float* const last_row = buffers.x + (num_tokens - 1) * config_.hidden_size;
   std::vector<float> logits(static_cast<size_t>(config_.vocab_size));
@@ -190,8 +150,7 @@ std::vector<float> Decoder::next_token_logits(std::span<const int32_t> tokens,
 }
 
 int64_t Decoder::buffer_bytes() const {
-  return static_cast<int64_t>(buffers_->floats.num_bytes() +
-                              buffers_->rotary.size() * sizeof(float));
+  return buffers_->num_bytes() + static_cast<int64_t>(rotary_.size() * sizeof(float));
 }
 
 }  // namespace lockstep::runtime

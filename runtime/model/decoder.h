@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "runtime/common/train_config.h"
+#include "runtime/model/activation_buffers.h"
 #include "runtime/model/block.h"
 
 namespace lockstep::runtime {
@@ -16,13 +18,21 @@ namespace lockstep::runtime {
 // last block's backward computes the loss; its forward is for a loss without gradients.
 class Decoder {
  public:
+  //   offloads_saved: what layers save has few windows in memory; store_saved_in() comes before the
+  //   first forward then. See Note [Records and windows].
   // Computes in `dtype`, see Note [Precision of a block]. Allocates all buffers. Throws
   // std::invalid_argument if the config cannot be a decoder (sizes that are not positive, heads
   // that do not divide) or `shape` is empty; std::bad_alloc.
   Decoder(const common::ModelConfig& config, const BatchShape& shape,
           common::ActivationCheckpointing checkpointing = common::ActivationCheckpointing::kNone,
-          DType dtype = DType::kFp32);
+          DType dtype = DType::kFp32, bool offloads_saved = false);
   ~Decoder();
+
+  // What a store must hold: records of saved_record_bytes() each; none unless saved is offloaded,
+  // and with at most two layers, whose records stay in memory.
+  int64_t num_saved_records() const { return buffers_->num_records(); }
+  int64_t saved_record_bytes() const { return buffers_->record_bytes(); }
+  void store_saved_in(std::unique_ptr<SavedStore> store);
 
   int64_t num_blocks() const;
   const Unit& unit(int64_t block) const;
@@ -55,9 +65,7 @@ class Decoder {
   int64_t buffer_bytes() const;
 
  private:
-  struct Buffers;
-  BlockBuffers buffers_of(int64_t block) const;
-  // buffers_of() with what was lent for this one call.
+  // The block's buffers with what was lent for this one call.
   BlockBuffers take_buffers(int64_t block);
   void restore_saved(int64_t block, ConstValues params, const MicroBatchIo& io);
 
@@ -67,8 +75,9 @@ class Decoder {
   int64_t shared_holds_ = -1;  // the block whose saved floats the shared buffer holds; -1: nobody's
   ConstValues lent_weights_;   // by lend_tied(), until the last block has run
   float* lent_gradient_ = nullptr;
-  std::unique_ptr<Buffers> buffers_;
-  std::vector<std::unique_ptr<Block>> blocks_;  // layers read the rotary table in *buffers_
+  std::vector<float> rotary_;                   // [seq, head_dim]
+  std::vector<std::unique_ptr<Block>> blocks_;  // layers read rotary_
+  std::optional<ActivationBuffers> buffers_;
 };
 
 // Writes elements [begin_elem, begin_elem + out.size()) of a unit's initial weights. Counter-based

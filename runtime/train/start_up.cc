@@ -17,6 +17,7 @@
 #include "runtime/kernels/gemm.h"
 #include "runtime/parallel/decay_ranges.h"
 #include "runtime/parallel/make_parallelism.h"
+#include "runtime/train/activation_store.h"
 #include "runtime/train/exchange.h"
 #include "runtime/train/memory_report.h"
 #include "runtime/train/resume.h"
@@ -156,37 +157,57 @@ void log_idle_offload(const RankState& s) {
   }
 }
 
-// The file for offloaded optimizer state; null if there is none.
-std::unique_ptr<SwapFile> open_swap_file(RankState& s, const ParallelismOptions& options) {
-  const common::OffloadConfig& offload = s.config().offload;
-  if (offload.optimizer != common::OffloadTarget::kNvme) return nullptr;
-  const int64_t bytes = offloaded_bytes(options, s.env.rank, s.env.world_size);
-  if (bytes == 0) {
+// A file of `num_bytes` for what `part` of offload names; null if there is nothing to hold, which
+// is said as `why_nothing`.
+std::unique_ptr<SwapFile> open_swap_file(RankState& s, const std::string& part, int64_t num_bytes,
+                                         const char* why_nothing) {
+  if (num_bytes == 0) {
     if (s.is_rank0()) {
-      s.log.warning("no effect", {{"field", "train.offload.optimizer"},
-                                  {"message", "nvme: this optimizer keeps nothing in fp32"}});
+      s.log.warning("no effect", {{"field", "train.offload." + part}, {"message", why_nothing}});
     }
     return nullptr;
   }
-  Result<CreatedSwapFile> created = create_swap_file(offload.nvme_path, bytes);
+  const std::string& folder = s.config().offload.nvme_path;
+  Result<CreatedSwapFile> created = create_swap_file(folder, num_bytes);
   std::optional<RunFailure> failure;
   if (!created) {
     failure = to_failure(ExitCode::kInvalidConfig, created.error());
     failure->message = "train.offload.nvmePath: " + failure->message;
   }
   agree(*s.collective, failure, "preparing train.offload.nvmePath");
-  s.log.info("offload", {{"optimizer_bytes", bytes},
-                         {"folder", offload.nvme_path},
+  s.log.info("offload", {{"part", part},
+                         {"bytes", num_bytes},
+                         {"folder", folder},
                          {"io", created->is_direct ? "direct" : "page cache"}});
   return std::move(created->file);
+}
+
+// The file for offloaded optimizer state; null if there is none.
+std::unique_ptr<SwapFile> open_optimizer_file(RankState& s, const ParallelismOptions& options) {
+  if (s.config().offload.optimizer != common::OffloadTarget::kNvme) return nullptr;
+  return open_swap_file(s, "optimizer", offloaded_bytes(options, s.env.rank, s.env.world_size),
+                        "nvme: this optimizer keeps nothing in fp32");
+}
+
+void build_decoder(RankState& s) {
+  const common::TrainConfig& config = s.config();
+  const bool offloads = config.offload.activations == common::OffloadTarget::kNvme;
+  s.decoder = std::make_unique<Decoder>(
+      config.model, BatchShape{config.batch.micro_batch_size, config.data.sequence_length},
+      config.activation_checkpointing, config.precision, offloads);
+  if (!offloads) return;
+  const int64_t record_bytes = s.decoder->saved_record_bytes();
+  std::unique_ptr<SwapFile> file =
+      open_swap_file(s, "activations", s.decoder->num_saved_records() * record_bytes,
+                     "nvme: what at most two layers save stays in memory");
+  if (file == nullptr) return;
+  s.decoder->store_saved_in(std::make_unique<ActivationStore>(std::move(file), record_bytes));
 }
 
 void build_model(RankState& s) {
   const common::TrainConfig& config = s.config();
   s.units = model_units(config.model);
-  s.decoder = std::make_unique<Decoder>(
-      config.model, BatchShape{config.batch.micro_batch_size, config.data.sequence_length},
-      config.activation_checkpointing, config.precision);
+  build_decoder(s);
   if (s.is_rank0()) log_idle_offload(s);
   common::ParallelismConfig parallelism = config.parallelism;
   parallelism.strategy = agree_on_strategy(s);
@@ -198,7 +219,7 @@ void build_model(RankState& s) {
                                       .num_micro_batches = config.batch.num_micro_batches(),
                                       .num_moments = num_moments(config.optimizer),
                                       .dtype = config.precision};
-  s.parallelism = make_parallelism(options, *s.collective, open_swap_file(s, options));
+  s.parallelism = make_parallelism(options, *s.collective, open_optimizer_file(s, options));
   s.optimizer =
       make_optimizer(config.optimizer, decay_ranges(s.units, config.optimizer.decay_matrices_only));
   // The norm is over what is trained.

@@ -126,13 +126,32 @@ TEST_F(MemoryEstimateTest, OffloadTakesTheOptimizersStateOutOfMemory) {
       EXPECT_EQ(read_memory(log_kept, "loaded")["buffer_bytes"] -
                     read_memory(log, "loaded")["buffer_bytes"],
                 memory.nvme - memory.windows);
-      EXPECT_NE(log.find("optimizer_bytes=" + std::to_string(memory.nvme) + " "), std::string::npos)
+      EXPECT_NE(log.find("part=optimizer bytes=" + std::to_string(memory.nvme) + " "),
+                std::string::npos)
           << log;
       const auto added = static_cast<double>(memory.buffers() + memory.snapshot);
       const int64_t growth =
           end["resident_peak_bytes"] - read_memory(log, "start")["resident_bytes"];
       EXPECT_NEAR(static_cast<double>(growth), added, kBound * added) << strategy;
     }
+  }
+}
+
+TEST_F(MemoryEstimateTest, OffloadTakesActivationsOutOfMemory) {
+  nlohmann::json job = medium(2, "zero1");
+  job["train"]["model"]["config"]["num_hidden_layers"] = 8;
+  job["train"]["offload"]["nvmePath"] = folder_.path("");
+  const int64_t kept = estimate(job).activations;
+  job["train"]["offload"]["activations"] = "nvme";
+  const common::MemoryEstimate memory = estimate(job);
+  EXPECT_LT(memory.activations, kept - memory.nvme / 2);
+  for (const std::string& log : train(job, "moved")) {
+    const auto estimated = static_cast<double>(memory.buffers());
+    EXPECT_NEAR(static_cast<double>(read_memory(log, "end")["buffer_peak_bytes"]), estimated,
+                kBound * estimated);
+    EXPECT_NE(log.find("part=activations bytes=" + std::to_string(memory.nvme) + " "),
+              std::string::npos)
+        << log;
   }
 }
 

@@ -19,6 +19,9 @@ using support::TemporaryFolder;
 using support::tiny_corpus;
 using support::TinyJob;
 
+// Enough that offloaded activations leave memory.
+constexpr int kLayers = 4;
+
 // Ways to share 24 micro-batches; hybrid is zero3 in groups of two ranks or more.
 struct Sharing {
   std::string strategy;
@@ -62,7 +65,8 @@ inline TinyJob shared_by(const Sharing& sharing) {
   return {.ranks = sharing.ranks,
           .strategy = sharing.strategy,
           .shard_ranks = sharing.shard_ranks,
-          .micro_batches = 24};
+          .micro_batches = 24,
+          .layers = kLayers};
 }
 
 class SameBitsTest : public testing::Test {
@@ -119,7 +123,8 @@ class SameBitsTest : public testing::Test {
   // One rank's runs of 24 micro-batches, each in the folder of its precision's name.
   void train_references() const {
     for (const std::string& precision : all_precisions()) {
-      train({.ranks = 1, .micro_batches = 24, .precision = precision}, precision);
+      train({.ranks = 1, .micro_batches = 24, .layers = kLayers, .precision = precision},
+            precision);
       ASSERT_EQ(read_curve(folder_.path(precision)).size(), 12u);
     }
   }
@@ -127,11 +132,11 @@ class SameBitsTest : public testing::Test {
   // Trains as a job of 24 micro-batches does and compares with the reference of its precision.
   // Returns the name of its folder.
   std::string expect_same_bits_of(const TinyJob& job) const {
-    const std::string name = job.precision + "-" + job.strategy + "-" +
-                             std::to_string(job.shard_ranks) + "-" + std::to_string(job.ranks) +
-                             "-" + job.activation_checkpointing + "-" + job.backend + "-" +
-                             std::to_string(job.bucket_bytes) + "-" +
-                             std::to_string(job.prefetch_units) + "-" + job.offload_optimizer;
+    const std::string name =
+        job.precision + "-" + job.strategy + "-" + std::to_string(job.shard_ranks) + "-" +
+        std::to_string(job.ranks) + "-" + job.activation_checkpointing + "-" + job.backend + "-" +
+        std::to_string(job.bucket_bytes) + "-" + std::to_string(job.prefetch_units) + "-" +
+        job.offload_optimizer + "-" + job.offload_activations;
     train(job, name);
     expect_same(name, job.precision);
     return name;

@@ -33,6 +33,7 @@ TEST_F(SameBitsFullTest, OnAnyRankCountStrategyPrecisionActivationCheckpointingA
         job.activation_checkpointing = mode;
         for (const std::string& target : all_offloads()) {
           job.offload_optimizer = target;
+          job.offload_activations = target;
           forget(expect_same_bits_of(job));
         }
       }

@@ -59,6 +59,7 @@ std::vector<TinyJob> cover() {
     job.bucket_bytes = run / 2 % 2 == 0 ? 65536 : 26214400;
     job.prefetch_units = std::array{0, 1, 3}[(run / 3 + 2 * strategy + place) % 3];
     job.offload_optimizer = all_offloads()[(run / 2 + place) % 2];
+    job.offload_activations = all_offloads()[run / 3 % 2];
     jobs.push_back(std::move(job));
   }
   return jobs;
@@ -73,6 +74,7 @@ TEST(CoverTest, EveryTwoChoicesMeet) {
       {"shared-memory", "gloo"},
       {"65536", "26214400"},
       {"0", "1", "3"},
+      all_offloads(),
       all_offloads()};
   std::set<std::vector<std::string>> met;
   for (const TinyJob& job : cover()) {
@@ -83,7 +85,8 @@ TEST(CoverTest, EveryTwoChoicesMeet) {
                                              job.backend,
                                              std::to_string(job.bucket_bytes),
                                              std::to_string(job.prefetch_units),
-                                             job.offload_optimizer};
+                                             job.offload_optimizer,
+                                             job.offload_activations};
     for (std::size_t a = 0; a < chosen.size(); ++a) {
       for (std::size_t b = a + 1; b < chosen.size(); ++b) {
         met.insert({std::to_string(a), chosen[a], std::to_string(b), chosen[b]});

@@ -23,6 +23,7 @@ struct TinyJob {
   std::string backend = "auto";
   std::string data;  // path of the corpus
   int64_t steps = 12;
+  int layers = 2;
   int64_t checkpoint_every = 4;
   double lr = 3e-3;
   std::string activation_checkpointing = "none";
@@ -30,6 +31,7 @@ struct TinyJob {
   std::string optimizer = "adamw";  // sgd has momentum
   std::string precision = "fp32";
   std::string offload_optimizer = "none";
+  std::string offload_activations = "none";
   std::string nvme_path = "/tmp";  // for what is "nvme"
   nlohmann::json more = {};        // merged into `train`
 };

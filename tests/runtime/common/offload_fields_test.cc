@@ -33,31 +33,35 @@ TEST(OffloadFieldsTest, NothingMovesUnlessAskedFor) {
 }
 
 TEST(OffloadFieldsTest, EveryFieldThatIsGivenArrives) {
-  const json train = with_offload(
-      {{"optimizer", "nvme"}, {"parameters", "cpu"}, {"nvmePath", "/nvme"}, {"pinMemory", false}});
+  const json train = with_offload({{"optimizer", "nvme"},
+                                   {"parameters", "cpu"},
+                                   {"activations", "nvme"},
+                                   {"nvmePath", "/nvme"},
+                                   {"pinMemory", false}});
   ASSERT_TRUE(check_train(train, 1, "t").empty());
   const OffloadConfig offload = decode_train(train).offload;
   EXPECT_EQ(offload.optimizer, OffloadTarget::kNvme);
   EXPECT_EQ(offload.parameters, OffloadTarget::kCpu);
+  EXPECT_EQ(offload.activations, OffloadTarget::kNvme);
   EXPECT_EQ(offload.nvme_path, "/nvme");
 }
 
 TEST(OffloadFieldsTest, NvmeNeedsAPath) {
-  const Problems problems = check_train(with_offload({{"optimizer", "nvme"}}), 1, "t");
-  ASSERT_EQ(problems.size(), 1U);
-  EXPECT_EQ(problems[0].path, "t.offload.nvmePath");
-  EXPECT_EQ(problems[0].message, "is required: offload.optimizer is nvme");
-  EXPECT_TRUE(check_train(with_offload({{"optimizer", "cpu"}}), 1, "t").empty());
+  for (const std::string part : {"optimizer", "activations"}) {
+    const Problems problems = check_train(with_offload({{part, "nvme"}}), 1, "t");
+    ASSERT_EQ(problems.size(), 1U) << part;
+    EXPECT_EQ(problems[0].path, "t.offload.nvmePath");
+    EXPECT_EQ(problems[0].message, "is required: offload." + part + " is nvme");
+    EXPECT_TRUE(check_train(with_offload({{part, "cpu"}}), 1, "t").empty());
+  }
 }
 
-TEST(OffloadFieldsTest, WhatCannotGoToNvmeYetIsRefusedByName) {
-  for (const std::string part : {"parameters", "activations"}) {
-    const Problems problems =
-        check_train(with_offload({{part, "nvme"}, {"nvmePath", "/nvme"}}), 1, "t");
-    ASSERT_EQ(problems.size(), 1U) << part;
-    EXPECT_EQ(problems[0].path, "t.offload." + part);
-    EXPECT_THAT(problems[0].message, HasSubstr("is not supported by this version"));
-  }
+TEST(OffloadFieldsTest, ParametersOnNvmeAreRefusedByName) {
+  const Problems problems =
+      check_train(with_offload({{"parameters", "nvme"}, {"nvmePath", "/nvme"}}), 1, "t");
+  ASSERT_EQ(problems.size(), 1U);
+  EXPECT_EQ(problems[0].path, "t.offload.parameters");
+  EXPECT_THAT(problems[0].message, HasSubstr("is not supported by this version"));
 }
 
 }  // namespace

@@ -164,11 +164,16 @@ TEST(DecoderTest, HoldsWhatTheEstimateSays) {
                       .micro_batch_size = model.shape.batch},
             .precision = dtype,
             .activation_checkpointing = mode};
-        const common::MemoryEstimate estimate =
-            common::estimate_memory(train, common::Strategy::kDdp, 1);
-        EXPECT_EQ(estimate.activations + estimate.logits,
-                  Decoder(model.config, model.shape, mode, dtype).buffer_bytes())
-            << model.name << " " << to_string(dtype);
+        common::TrainConfig offloaded = train;
+        offloaded.offload.activations = common::OffloadTarget::kNvme;
+        for (const bool offloads : {false, true}) {
+          const common::MemoryEstimate estimate =
+              common::estimate_memory(offloads ? offloaded : train, common::Strategy::kDdp, 1);
+          const Decoder decoder(model.config, model.shape, mode, dtype, offloads);
+          EXPECT_EQ(estimate.activations + estimate.logits, decoder.buffer_bytes())
+              << model.name << " " << to_string(dtype) << " " << offloads;
+          EXPECT_EQ(estimate.nvme, decoder.num_saved_records() * decoder.saved_record_bytes());
+        }
       }
     }
   }

@@ -1,0 +1,212 @@
+// The whole operator behind a proxy that does what networks and servers do on bad days, with the
+// API server in memory: what tests/cluster/faults_test.cc holds on a real one, small enough for the
+// sanitizers. A job whose rank fails once comes to its end, every pod is made exactly once, there
+// is no hot loop, and a settled job is not written.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "operator/controller/controller.h"
+#include "tests/operator/controller/fake_api_server.h"
+#include "tests/operator/controller/served_api.h"
+#include "tests/support/fault_proxy/fault_proxy.h"
+
+namespace lockstep::control {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::Fault;
+using Clock = std::chrono::steady_clock;
+
+constexpr milliseconds kFaultLength{2000};  // informers come again after 0.8 to 1.6 s
+constexpr milliseconds kRestLength{500};
+constexpr seconds kLimit{120};  // of liveness only
+const kube::ObjectKey kJob{"default", "demo"};
+
+json own_job() {
+  return {{"apiVersion", "lockstep.dev/v1alpha1"},
+          {"kind", "TrainingJob"},
+          {"metadata", {{"name", kJob.name}, {"namespace", kJob.ns}, {"generation", 1}}},
+          {"spec", {{"ranks", 2}, {"image", "none:1"}, {"command", {"sleep"}}}}};
+}
+
+// Rank 1 of the first attempt fails at once, rank 0 hangs; the second attempt succeeds.
+json next_status(const std::string& pod, const std::string& phase) {
+  if (phase == "Pending") return {{"phase", "Running"}, {"podIP", "127.0.0.1"}};
+  if (pod == "demo-0-0") return nullptr;
+  const int code = pod == "demo-0-1" ? 1 : 0;
+  const json exit = {{"exitCode", code}, {"finishedAt", "2027-01-15T08:00:00Z"}};
+  return {{"phase", code == 0 ? "Succeeded" : "Failed"},
+          {"containerStatuses", {{{"name", "trainer"}, {"state", {{"terminated", exit}}}}}}};
+}
+
+// A cluster in memory with an operator that reaches its API server through a fault proxy.
+class FaultyRun {
+ public:
+  explicit FaultyRun(uint64_t seed) : proxy_(config_of(served_.url()), seed) {
+    const json ready = {{"type", "Ready"}, {"status", "True"}};
+    server_.add("nodes", {{"metadata", {{"name", "node-1"}, {"namespace", ""}}},
+                          {"status", {{"conditions", json::array({ready})}}}});
+    kubelet_ = std::jthread([this](const std::stop_token& stop) { run_kubelet(stop); });
+    operator_ = std::jthread([this] {
+      const common::Result<void> ran = run_controller(options(), stop_signal_);
+      EXPECT_TRUE(ran.has_value()) << ran.error().message;
+    });
+  }
+
+  ~FaultyRun() {
+    proxy_.end();
+    eventfd_write(stop_signal_, 1);
+    operator_.join();
+    close(stop_signal_);
+    kubelet_.request_stop();
+    kubelet_.join();
+  }
+
+  testing::FaultProxy& proxy() { return proxy_; }
+  FakeApiServer& server() { return server_; }
+  void create_job() { server_.add("trainingjobs", own_job()); }
+  json status() const {
+    return server_.object("trainingjobs", kJob)->value("status", json::object());
+  }
+
+  // Blocks until `holds`; false after kLimit.
+  template <typename Predicate>
+  bool await(Predicate holds) {
+    const Clock::time_point deadline = Clock::now() + kLimit;
+    while (!holds()) {
+      if (Clock::now() > deadline) return false;
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    return true;
+  }
+
+  bool comes_to_rest() {
+    return await([&] {
+      const int64_t writes = proxy_.counts().writes;
+      std::this_thread::sleep_for(kRestLength);
+      return proxy_.counts().writes == writes;
+    });
+  }
+
+ private:
+  static kube::ClientConfig config_of(const std::string& url) {
+    kube::ClientConfig config;
+    config.server = url;
+    return config;
+  }
+
+  ControllerOptions options() const {
+    ControllerOptions options;
+    options.cluster.server = proxy_.url();
+    options.cluster.token = "operator";
+    options.ns = kJob.ns;
+    options.listen_address = "127.0.0.1";
+    options.port = 0;
+    options.num_workers = 2;
+    options.request_timeout = seconds(1);
+    options.watch_timeout = seconds(1);
+    return options;
+  }
+
+  void run_kubelet(const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      for (const json& pod : server_.objects("pods")) step(pod);
+      std::this_thread::sleep_for(milliseconds(20));
+    }
+  }
+
+  void step(const json& pod) {
+    const kube::ObjectKey key = kube::key_of(pod);
+    if (pod["metadata"].contains("deletionTimestamp")) return server_.erase("pods", key);
+    const std::string phase = pod.value("status", json::object()).value("phase", "Pending");
+    const json status = next_status(key.name, phase);
+    if (phase == "Succeeded" || phase == "Failed" || status.is_null()) return;
+    try {
+      server_.edit("pods", key, [&](json& now) {
+        now["spec"]["nodeName"] = "node-1";
+        now["status"] = status;
+      });
+    } catch (const std::out_of_range&) {  // deleted meanwhile
+    }
+  }
+
+  FakeApiServer server_;
+  ServedApi served_{server_};
+  testing::FaultProxy proxy_;
+  const int stop_signal_ = eventfd(0, EFD_CLOEXEC);  // in place of the signals
+  std::jthread kubelet_;
+  std::jthread operator_;
+};
+
+struct Case {
+  Fault fault;
+  bool all_the_time = false;  // from before the job until its end, instead of kFaultLength
+};
+
+void survive(const Case& c, uint64_t seed) {
+  SCOPED_TRACE(std::string(testing::to_string(c.fault)));
+  FaultyRun run(seed);
+  if (c.all_the_time) run.proxy().begin(c.fault);
+  run.create_job();
+  const Clock::time_point begin = Clock::now();
+  if (!c.all_the_time) {
+    ASSERT_TRUE(run.await([&] { return run.proxy().counts().writes >= 2; }));
+    run.proxy().begin(c.fault);
+    std::this_thread::sleep_for(kFaultLength);
+    run.proxy().end();
+  }
+  EXPECT_TRUE(run.await([&] { return run.status().value("state", "") == "Succeeded"; }))
+      << run.status();
+  const double fault_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  const testing::ProxyCounts counts = run.proxy().counts();
+  run.proxy().end();
+  EXPECT_TRUE(run.comes_to_rest()) << "a settled job is written again and again";
+  EXPECT_EQ(run.status().value("attempt", -1), 1);
+  EXPECT_EQ(run.status().value("restarts", -1), 1);
+  std::map<std::string, int> made;
+  for (const std::string& write : run.server().writes()) {
+    if (write.starts_with("create pods/")) ++made[write.substr(12)];
+  }
+  EXPECT_EQ(made, (std::map<std::string, int>{
+                      {"demo-0-0", 1}, {"demo-0-1", 1}, {"demo-1-0", 1}, {"demo-1-1", 1}}));
+  const bool is_touched = c.fault != Fault::kNone && c.fault != Fault::kRefused;
+  if (is_touched) {
+    EXPECT_GT(counts.hit, 0) << "the fault has touched nothing";
+  }
+  EXPECT_LE(counts.in_fault, 200 + static_cast<int64_t>(40 * fault_seconds)) << "a hot loop";
+}
+
+TEST(NetworkFaultTest, AJobComesToItsEndWhateverTheFault) {
+  const std::vector<Case> cases{
+      {.fault = Fault::kNone, .all_the_time = true},
+      {.fault = Fault::kLostResponses, .all_the_time = true},
+      {.fault = Fault::kDelayedWatches, .all_the_time = true},
+      {.fault = Fault::kCutWatches, .all_the_time = true},
+      {.fault = Fault::kExpiredWatches},
+      {.fault = Fault::kTooManyRequests},
+      {.fault = Fault::kInternalError},
+      {.fault = Fault::kUnavailable},
+      {.fault = Fault::kRefused},
+      {.fault = Fault::kHalfOpen},
+  };
+  std::vector<std::jthread> runs;  // side by side: they wait most of the time
+  runs.reserve(cases.size());
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    runs.emplace_back([&cases, i] { survive(cases[i], i + 1); });
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::control

@@ -201,12 +201,7 @@ class GlooTransport final : public Transport {
     while (std::chrono::steady_clock::now() < limit) {
       std::this_thread::sleep_for(Beacon::kInterval);
       if (const auto verdict = beacon_->verdict()) throw_verdict(*beacon_, own, *verdict);
-      for (int peer = 0; peer < world_size_; ++peer) {
-        const Presence presence = beacon_->presence(peer);
-        if (presence == Presence::kThere) continue;
-        const Blame blame = presence == Presence::kLeft ? Blame::kLeft : Blame::kDead;
-        give_up(*beacon_, own, {peer, blame}, timeout_);
-      }
+      if (const auto lost = lost_verdict(*beacon_)) give_up(*beacon_, own, *lost, timeout_);
     }
     throw PeerLostError(name_of(own) + ": " + first_line(error) + "; " + describe_ranks(*beacon_));
   }

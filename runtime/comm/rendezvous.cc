@@ -1,13 +1,16 @@
 #include "runtime/comm/rendezvous.h"
 
 #include <algorithm>
+#include <future>
 #include <optional>
 #include <random>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include <pthread.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
@@ -228,12 +231,38 @@ std::unique_ptr<Collective> meet(const RendezvousOptions& options) {
   return collective;
 }
 
+// Note [A silent master]
+// A store of c10d waits for a key with a timeout, but for the answers to get(), check() and set()
+// without one: if rank 0 is stopped between two of them, they never return. So the meeting has a
+// thread of its own, and who waits for it gives it up. Such a thread is never joined: nothing can
+// wake it but the end of the process, which is near.
+// It may take a little longer than the timeout: errors that name a rank come first, and a mesh of
+// Gloo is only begun when the last rank has come.
+constexpr std::chrono::milliseconds kLeastGrace{2000};
+
+std::unique_ptr<Collective> meet_in_time(const RendezvousOptions& options) {
+  std::packaged_task<std::unique_ptr<Collective>()> meeting([options] {
+    pthread_setname_np(pthread_self(), "rendezvous");
+    return meet(options);
+  });
+  std::future<std::unique_ptr<Collective>> met = meeting.get_future();
+  std::thread thread(std::move(meeting));
+  const auto limit = options.timeout + std::max(options.timeout / 10, kLeastGrace);
+  if (met.wait_for(limit) != std::future_status::ready) {
+    thread.detach();
+    throw RendezvousTimeoutError("rank " + std::to_string(options.rank) +
+                                 ": rank 0 did not answer at " + endpoint_of(options));
+  }
+  thread.join();
+  return met.get();
+}
+
 }  // namespace
 
 std::unique_ptr<Collective> connect(const RendezvousOptions& options) {
   if (options.world_size == 1) return make_single_collective();
   try {
-    return meet(options);
+    return meet_in_time(options);
   } catch (const c10::DistNetworkError& error) {
     throw PeerLostError("rendezvous: rank 0 left " + endpoint_of(options) + ": " +
                         error.what_without_backtrace());

@@ -202,7 +202,8 @@ class ShmTransport final : public Transport {
       if (verdict) throw_verdict(board_, transfer.own, *verdict);
       if (presence != Presence::kThere) {
         const Blame blame = presence == Presence::kLeft ? Blame::kLeft : Blame::kDead;
-        give_up(board_, transfer.own, {peer, blame}, timeout_);
+        give_up(board_, transfer.own, lost_verdict(board_).value_or(Verdict{peer, blame}),
+                timeout_);
       }
       if (Clock::now() >= transfer.deadline) {
         give_up(board_, transfer.own, late_verdict(board_, transfer.own.sequence, peer), timeout_);

@@ -100,6 +100,18 @@ Verdict late_verdict(const StandingBoard& board, uint64_t sequence, int awaited)
   return {awaited, Blame::kLate};
 }
 
+std::optional<Verdict> lost_verdict(const StandingBoard& board) {
+  std::optional<Verdict> left;
+  for (int rank = 0; rank < board.world_size(); ++rank) {
+    if (rank == board.rank()) continue;
+    const Presence presence = board.presence(rank);
+    if (presence == Presence::kThere) continue;
+    if (presence != Presence::kLeft) return Verdict{rank, Blame::kDead};
+    if (!left) left = Verdict{rank, Blame::kLeft};
+  }
+  return left;
+}
+
 std::string describe_ranks(const StandingBoard& board) {
   std::string text;
   for (int rank = 0; rank < std::min(board.world_size(), kMaxDescribed); ++rank) {

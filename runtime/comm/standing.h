@@ -77,6 +77,10 @@ std::optional<int> find_divergent(std::span<const Standing> by_rank);
 // the first that is not there, else `awaited`.
 Verdict late_verdict(const StandingBoard& board, uint64_t sequence, int awaited);
 
+// Whom to blame when a peer is not there any more: the first that is dead or silent, else the first
+// that said goodbye, which may have been because of the other. Nothing if all are there.
+std::optional<Verdict> lost_verdict(const StandingBoard& board);
+
 // "rank 0 in operation 7 (all_gather of unit head, step 3); rank 1 past operation 6 (...)"; the
 // first 8 ranks.
 std::string describe_ranks(const StandingBoard& board);

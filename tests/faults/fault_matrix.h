@@ -12,8 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/faults/rank_forks.h"
-#include "tests/support/tiny_job.h"
+#include "tests/faults/faulty_runs.h"
 
 namespace lockstep::faults {
 
@@ -35,14 +34,8 @@ struct Phase {
   const char* others_what = "";
 };
 const std::vector<Phase>& all_phases();  // in the order of a run
-
-struct Sharing {
-  const char* name;
-  const char* strategy;
-  int ranks;
-  int shard_ranks = 0;
-};
-const std::vector<Sharing>& all_sharings();
+// Where a rank is slower than the timeout, as "delay" makes it.
+Phase slow_communication();
 
 inline const std::vector<std::string> kSignals = {"kill", "stop", "term"};
 inline const std::vector<std::string> kPlaces = {"first", "middle", "last"};
@@ -67,9 +60,6 @@ std::vector<std::vector<Fault>> chains_of(const std::vector<Fault>& faults, std:
 // their phases, and adds a test failure for whatever should not be.
 class FaultMatrix {
  public:
-  // Trains the undisturbed run.
-  FaultMatrix();
-
   // Strikes one run with each chain, `num_threads` of them at a time. The ranks of at most kActive
   // runs are busy at a time; the others wait for a timeout.
   void strike_all(const std::vector<std::vector<Fault>>& chains, std::size_t num_threads);
@@ -77,15 +67,11 @@ class FaultMatrix {
  private:
   static constexpr int kActive = 3;
 
-  support::GangOptions options(const std::string& run, const Sharing& sharing,
-                               const std::string& backend, int attempt);
   void strike(const std::string& run, const std::vector<Fault>& faults);
   void strike_once(const std::string& run, const Fault& fault, int attempt);
   void finish(const std::string& run, const Fault& last, int attempt);
-  int64_t newest_checkpoint(const std::string& run) const;
 
-  support::TemporaryFolder folder_;
-  RankForks forks_;
+  FaultyRuns runs_;
   std::counting_semaphore<kActive> active_{kActive};
 };
 

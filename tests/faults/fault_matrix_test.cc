@@ -55,8 +55,12 @@ TEST(FaultCoverTest, EveryTwoChoicesMeetButPhaseAndStrategy) {
 }
 
 TEST(FaultMatrixTest, ASignalInAnyPhaseIsNamedInTimeAndLosesNothing) {
+  std::vector<Fault> faults = cover();
+  for (const std::string& backend : kBackends) {
+    faults.push_back({slow_communication(), "delay", "last", backend, all_sharings().back()});
+  }
   FaultMatrix matrix;
-  matrix.strike_all(chains_of(cover(), 3), 16);
+  matrix.strike_all(chains_of(faults, 3), 18);
 }
 
 }  // namespace

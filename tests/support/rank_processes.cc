@@ -114,9 +114,11 @@ std::string Gang::file(int rank, const std::string& kind) const {
 
 pid_t Gang::spawn(int rank, const std::map<std::string, std::string>& env) {
   std::vector<std::string> lines;
+  lines.reserve(env.size() + 1);
   for (const auto& [name, value] : env) lines.push_back(name + "=" + value);
   if (const char* const path = std::getenv("PATH")) lines.push_back(std::string("PATH=") + path);
   std::vector<char*> environment;
+  environment.reserve(lines.size() + 1);
   for (std::string& line : lines) environment.push_back(line.data());
   environment.push_back(nullptr);
   std::string program = env.at("RUNTIME");

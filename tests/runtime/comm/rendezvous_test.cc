@@ -129,6 +129,16 @@ TEST(RendezvousTest, SaysThatNobodyListens) {
   EXPECT_THROW(connect(options), RendezvousTimeoutError);
 }
 
+// As a rank 0 that was stopped: the system accepts connections, nobody answers.
+TEST(RendezvousTest, GivesUpAMasterThatDoesNotAnswer) {
+  const int port = free_port();
+  const ListeningSocket silent = listen_as_master("127.0.0.1", port);
+  RendezvousOptions options = local_options(1, 2, port, Backend::kAuto);
+  options.timeout = std::chrono::milliseconds(300);
+  EXPECT_THROW(connect(options), RendezvousTimeoutError);
+  close(silent.fd);
+}
+
 // What two processes get when rank 0 cannot make a segment: no file of its own may have a byte.
 std::string backend_without_segment(Backend backend) {
   const int port = free_port();

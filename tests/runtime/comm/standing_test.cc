@@ -83,6 +83,19 @@ TEST(StandingTest, ATimeoutIsBlamedOnWhoHasNotBegunThenOnTheSilentThenOnTheAwait
   EXPECT_EQ(late_verdict(WrittenBoard({at(5), std::nullopt}), 5, -1).culprit, -1);
 }
 
+TEST(StandingTest, TheDeadAreBlamedBeforeThoseThatLeftBecauseOfThem) {
+  WrittenBoard board({at(1), at(1), at(1), at(1)});
+  EXPECT_FALSE(lost_verdict(board));
+  board.presences[1] = Presence::kLeft;
+  EXPECT_EQ(lost_verdict(board)->culprit, 1);
+  EXPECT_EQ(lost_verdict(board)->blame, Blame::kLeft);
+  for (const Presence presence : {Presence::kSilent, Presence::kDead}) {
+    board.presences[2] = presence;
+    EXPECT_EQ(lost_verdict(board)->culprit, 2);
+    EXPECT_EQ(lost_verdict(board)->blame, Blame::kDead);
+  }
+}
+
 std::string message_of(WrittenBoard& board, const Verdict& mine) {
   try {
     give_up(board, at(5), mine, std::chrono::milliseconds(300));

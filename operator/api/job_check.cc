@@ -4,6 +4,7 @@
 #include <set>
 
 #include "operator/api/job_fields.h"
+#include "operator/api/json_read.h"
 #include "operator/api/template_check.h"
 #include "runtime/common/schema.h"
 #include "runtime/common/suggest.h"
@@ -21,11 +22,6 @@ const json* find(const json& object, const char* key) {
   if (!object.is_object()) return nullptr;
   const auto found = object.find(key);
   return found == object.end() || found->is_null() ? nullptr : &*found;
-}
-
-std::string text(const json& object, const char* key) {
-  const json* value = find(object, key);
-  return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
 }
 
 void check_program(const json& spec, Problems& problems) {

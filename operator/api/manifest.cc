@@ -11,6 +11,7 @@
 #include "operator/api/codec.h"
 #include "operator/api/job_check.h"
 #include "operator/api/job_fields.h"
+#include "operator/api/json_read.h"
 #include "operator/api/overrides.h"
 #include "runtime/common/document.h"
 #include "runtime/common/schema.h"
@@ -28,16 +29,6 @@ using common::Problem;
 using common::Problems;
 using common::Result;
 using nlohmann::json;
-
-std::string text(const json& object, const char* key) {
-  if (!object.is_object() || !object.contains(key)) return "";
-  const json& value = object.at(key);
-  return value.is_string() ? value.get<std::string>() : "";
-}
-
-json member(const json& object, const char* key) {
-  return object.is_object() ? object.value(key, json()) : json();
-}
 
 bool is_manifest(const json& value) {
   return value.is_object() &&

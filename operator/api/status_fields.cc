@@ -18,7 +18,7 @@ Field message(std::string name, std::string doc) {
   return {.name = std::move(name), .doc = std::move(doc), .max_length = kMaxStatusMessage};
 }
 
-Field object(std::string name, std::string doc, std::vector<Field> children) {
+Field section(std::string name, std::string doc, std::vector<Field> children) {
   return {.name = std::move(name),
           .type = FieldType::kObject,
           .doc = std::move(doc),
@@ -32,7 +32,7 @@ Field conditions() {
   Field status = word("status", "Whether the condition holds.");
   status.required = true;
   status.choices = {"True", "False", "Unknown"};
-  Field item = object(
+  Field item = section(
       "", "A Kubernetes condition.",
       {type, status, word("reason", "Why, in one word."), message("message", "Why, for people."),
        count("observedGeneration", "Generation of the spec that it speaks of."),
@@ -46,21 +46,21 @@ Field conditions() {
 }
 
 Field goodput() {
-  return object("goodput", "Where the job's time went.",
-                {word("ratio", "Productive share of the time since the first attempt."),
-                 count("queuedSeconds", "Waiting for the first attempt."),
-                 count("schedulingSeconds", "Waiting for nodes."),
-                 count("startingSeconds", "From nodes to the first step."),
-                 count("productiveSeconds", "Making steps that counted."),
-                 count("lostSeconds", "Making steps that had to be made again."),
-                 count("downSeconds", "From failures until all ranks ran again."),
-                 count("suspendedSeconds", "Suspended; not part of ratio."),
-                 count("lostSteps", "Steps that had to be made again."),
-                 word("phase", "What the time since `since` counts as."),
-                 word("since", "Until when the sums count."),
-                 count("attempt", "Attempt that made steps last."),
-                 count("firstStep", "Step at which that attempt began."),
-                 count("attemptSeconds", "Productive seconds of that attempt.")});
+  return section("goodput", "Where the job's time went.",
+                 {word("ratio", "Productive share of the time since the first attempt."),
+                  count("queuedSeconds", "Waiting for the first attempt."),
+                  count("schedulingSeconds", "Waiting for nodes."),
+                  count("startingSeconds", "From nodes to the first step."),
+                  count("productiveSeconds", "Making steps that counted."),
+                  count("lostSeconds", "Making steps that had to be made again."),
+                  count("downSeconds", "From failures until all ranks ran again."),
+                  count("suspendedSeconds", "Suspended; not part of ratio."),
+                  count("lostSteps", "Steps that had to be made again."),
+                  word("phase", "What the time since `since` counts as."),
+                  word("since", "Until when the sums count."),
+                  count("attempt", "Attempt that made steps last."),
+                  count("firstStep", "Step at which that attempt began."),
+                  count("attemptSeconds", "Productive seconds of that attempt.")});
 }
 
 Field node_failures() {
@@ -70,7 +70,7 @@ Field node_failures() {
           .type = FieldType::kList,
           .doc = "Nodes on which ranks failed, worst first; later attempts avoid repeaters.",
           .max_items = kMaxNodeFailures,
-          .element = {object("", "A node.", {name, count("count", "Failures there.")})},
+          .element = {section("", "A node.", {name, count("count", "Failures there.")})},
           .list_key = "name"};
 }
 
@@ -80,9 +80,9 @@ std::vector<Field> status_children() {
       word("state", "For display only; conditions are the API."),
       count("attempt", "Number of the current gang of pods."),
       count("restarts", "Restarts that were charged, over the job's life."),
-      object("budget", "What is taken of failurePolicy.maxRestarts.",
-             {count("used", "Restarts charged since the job made checkpointed progress."),
-              count("checkpointStep", "Newest checkpoint at the last charged restart.")}),
+      section("budget", "What is taken of failurePolicy.maxRestarts.",
+              {count("used", "Restarts charged since the job made checkpointed progress."),
+               count("checkpointStep", "Newest checkpoint at the last charged restart.")}),
       word("restartNotBefore", "End of the current backoff."),
       word("strategy", "Strategy in use."),
       message("message", "What is going on, for people."),
@@ -90,25 +90,26 @@ std::vector<Field> status_children() {
       word("startTime", "When the first pods were created."),
       word("completionTime", "When the job ended."),
       conditions(),
-      object("ranks", "Ranks by state.",
-             {count("desired", "Ranks wanted."), count("pending", "Ranks not running yet."),
-              count("running", "Ranks running."), count("succeeded", "Ranks done."),
-              count("failed", "Ranks failed."), word("summary", "running/desired")}),
-      object("progress", "As rank 0 reported it.",
-             {count("step", "Last finished step."), count("totalSteps", "Steps to make."),
-              word("loss", "Loss of that step."), count("tokensPerSecond", "Over all ranks."),
-              count("etaSeconds", "Time to the end."), word("eta", "The same, for people."),
-              count("lastCheckpointStep", "Step of the newest checkpoint."),
-              word("summary", "step/totalSteps"), word("lastUpdateTime", "When it was reported.")}),
-      object("firstFailure", "The rank that failed first, of the last failed attempt.",
-             {count("attempt", "Attempt that failed."), count("rank", "Rank that failed first."),
-              word("node", "Node of its pod."), count("step", "Last finished step."),
-              count("exitCode", "Its exit code."), word("reason", "Name of the exit code."),
-              message("message", "What happened."), message("hint", "What to do."),
-              word("time", "When it happened.")}),
-      object("straggler", "A rank that keeps the others waiting.",
-             {count("rank", "The rank."), word("node", "Node of its pod."),
-              word("ratio", "Its step time over the median.")}),
+      section("ranks", "Ranks by state.",
+              {count("desired", "Ranks wanted."), count("pending", "Ranks not running yet."),
+               count("running", "Ranks running."), count("succeeded", "Ranks done."),
+               count("failed", "Ranks failed."), word("summary", "running/desired")}),
+      section(
+          "progress", "As rank 0 reported it.",
+          {count("step", "Last finished step."), count("totalSteps", "Steps to make."),
+           word("loss", "Loss of that step."), count("tokensPerSecond", "Over all ranks."),
+           count("etaSeconds", "Time to the end."), word("eta", "The same, for people."),
+           count("lastCheckpointStep", "Step of the newest checkpoint."),
+           word("summary", "step/totalSteps"), word("lastUpdateTime", "When it was reported.")}),
+      section("firstFailure", "The rank that failed first, of the last failed attempt.",
+              {count("attempt", "Attempt that failed."), count("rank", "Rank that failed first."),
+               word("node", "Node of its pod."), count("step", "Last finished step."),
+               count("exitCode", "Its exit code."), word("reason", "Name of the exit code."),
+               message("message", "What happened."), message("hint", "What to do."),
+               word("time", "When it happened.")}),
+      section("straggler", "A rank that keeps the others waiting.",
+              {count("rank", "The rank."), word("node", "Node of its pod."),
+               word("ratio", "Its step time over the median.")}),
       node_failures(),
       goodput(),
   };
@@ -117,7 +118,7 @@ std::vector<Field> status_children() {
 }  // namespace
 
 const Field& status_fields() {
-  static const Field field = object("status", "What the operator observed.", status_children());
+  static const Field field = section("status", "What the operator observed.", status_children());
   return field;
 }
 

@@ -15,6 +15,11 @@ namespace lockstep::api {
 
 using Time = std::chrono::sys_seconds;
 
+// The time of the wall clock, for those who act; a plan is told the time.
+inline Time wall_clock() {
+  return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+}
+
 inline constexpr const char* kGroup = "lockstep.dev";
 inline constexpr const char* kVersion = "v1alpha1";
 inline constexpr const char* kApiVersion = "lockstep.dev/v1alpha1";

@@ -31,10 +31,6 @@ constexpr std::chrono::seconds kStopLimit{10};
 // A job whose writes failed through an outage is tried again this long after it at the latest.
 constexpr std::chrono::minutes kMaxBackoff{1};
 
-api::Time now() {
-  return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-}
-
 // Hands jobs from the queue to the reconciler until stop.
 void work(kube::WorkQueue& queue, Reconciler& reconciler, ControllerMetrics& metrics,
           const std::stop_token& stop) {
@@ -144,7 +140,7 @@ Result<void> run_controller(const ControllerOptions& options, int signal_fd) {
   }
   log.info("synced", {{"jobs", view.jobs().size()}});
 
-  Reconciler reconciler(*client, view, progress, {options.settings, now});
+  Reconciler reconciler(*client, view, progress, {options.settings, api::wall_clock});
   std::vector<std::jthread> workers;
   workers.reserve(static_cast<size_t>(options.num_workers));
   for (int i = 0; i < options.num_workers; ++i) {

@@ -8,7 +8,7 @@ namespace {
 
 using common::Result;
 
-constexpr std::chrono::seconds kReadPeriod{60};
+constexpr std::chrono::seconds kFilesReadPeriod{60};
 constexpr std::chrono::seconds kPluginTimeout{60};
 constexpr std::chrono::seconds kPluginPause{10};
 
@@ -145,7 +145,7 @@ void Credentials::reread_certificates(Clock::time_point now) {
   {
     const MutexLock lock(mutex_);
     if (!comes_from_files(endpoint_->tls)) return;
-    if (read_at_ && now - *read_at_ < kReadPeriod) return;
+    if (read_at_ && now - *read_at_ < kFilesReadPeriod) return;
     read_at_ = now;  // other threads go on with what we have
     before = endpoint_;
   }

@@ -5,7 +5,7 @@
 namespace lockstep::kube {
 namespace {
 
-constexpr std::chrono::seconds kReadPeriod{50};
+constexpr std::chrono::seconds kTokenReadPeriod{50};
 
 }  // namespace
 
@@ -22,7 +22,7 @@ Result<std::string> TokenSource::token(Clock::time_point now) {
   if (token_file_.empty()) return fixed_token_;
   {
     const MutexLock lock(mutex_);
-    if (!current_.empty() && read_at_ && now - *read_at_ < kReadPeriod) return current_;
+    if (!current_.empty() && read_at_ && now - *read_at_ < kTokenReadPeriod) return current_;
   }
   const Result<std::string> text = reader_(token_file_);
   const std::string fresh = text ? trim(*text) : "";

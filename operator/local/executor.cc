@@ -25,10 +25,6 @@ constexpr std::chrono::milliseconds kTick{50};
 constexpr std::chrono::milliseconds kProgressInterval{250};
 constexpr std::chrono::milliseconds kStatusTimeout{200};
 
-api::Time now_seconds() {
-  return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-}
-
 // Waits for a signal or the next tick; true if one came.
 bool wait_tick(int signal_fd) {
   pollfd watched{signal_fd, POLLIN, 0};
@@ -71,8 +67,8 @@ class LocalRun {
     plan::Observation seen = cluster_.observe(job_.meta.uid);
     poll_progress();
     tell_progress(seen);
-    const plan::Plan next =
-        plan::plan(job_, seen, {.runtime_image = "local", .avoids_nodes = false}, now_seconds());
+    const plan::Plan next = plan::plan(
+        job_, seen, {.runtime_image = "local", .avoids_nodes = false}, api::wall_clock());
     RETURN_IF_ERROR(cluster_.apply(next.actions));
     job_.status = next.status;
     for (const plan::Event& event : next.events) tell(event);
@@ -119,7 +115,7 @@ class LocalRun {
     if (!progress_ || progress_->attempt != job_.status.attempt) return;
     seen.strategy = progress_->strategy;
     if (progress_->step > 0) {
-      seen.progress = plan::progress_status(*progress_, job_.status.progress, now_seconds());
+      seen.progress = plan::progress_status(*progress_, job_.status.progress, api::wall_clock());
     }
   }
 

@@ -18,10 +18,6 @@ using common::Result;
 
 namespace {
 
-api::Time now_seconds() {
-  return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-}
-
 std::string read_text(const std::string& path) {
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();
@@ -134,7 +130,7 @@ Result<void> ProcessCluster::apply_one(const plan::DeletePod& action) {
   const auto kill_at = std::chrono::steady_clock::now() + grace;
   if (!process.view.deleting && !process.ended()) kill(process.pid, SIGTERM);
   process.view.deleting = true;
-  process.view.deletion_deadline = now_seconds() + grace;
+  process.view.deletion_deadline = api::wall_clock() + grace;
   // A later deletion may shorten the grace period, never lengthen it, as in Kubernetes.
   process.kill_at = std::min(process.kill_at.value_or(kill_at), kill_at);
   return {};
@@ -147,7 +143,7 @@ void ProcessCluster::reap(Process& process) {
   exit.exit_code = *code;
   exit.reason = *code == 0 ? "Completed" : "Error";
   exit.message = read_text(process.termination_file);
-  exit.finished_at = now_seconds();
+  exit.finished_at = api::wall_clock();
   process.view.exit = std::move(exit);
   process.view.phase = *code == 0 ? plan::PodPhase::kSucceeded : plan::PodPhase::kFailed;
   process.view.ready = false;

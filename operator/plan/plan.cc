@@ -33,7 +33,6 @@ constexpr seconds kProgressPoll{15};      // the period of status.progress
 constexpr seconds kFirstProgressPoll{2};  // until rank 0 answered once
 constexpr seconds kNameTakenPoll{30};
 constexpr const char* kTemplateChanged = "TemplateChanged";
-constexpr seconds kNextRound{1};  // if the write of the status is not seen coming back
 
 std::string describe_problems(const common::Problems& problems) {
   constexpr int kMaxShown = 3;

@@ -14,8 +14,6 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr seconds kNextRound{1};  // if the write of the status is not seen coming back
-
 Plan suspended(const Situation& s, Plan next) {
   if (!is_true(next.status, kSuspended)) {
     next.events.push_back({.reason = "Suspended", .message = "all ranks stopped"});

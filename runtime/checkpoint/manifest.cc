@@ -131,7 +131,7 @@ Manifest from_json(const json& body) {
   return manifest;
 }
 
-Error damaged(const std::string& path, const std::string& what) {
+Error damaged_manifest(const std::string& path, const std::string& what) {
   return Error{ErrorCode::kDataLoss, "manifest " + path + " is damaged: " + what, ""};
 }
 
@@ -239,11 +239,11 @@ std::string encode(const Manifest& manifest) {
 
 Result<Manifest> decode_manifest(std::string_view text, const std::string& path) {
   const json envelope = json::parse(text, nullptr, false);
-  if (envelope.is_discarded()) return damaged(path, "it is not complete JSON");
+  if (envelope.is_discarded()) return damaged_manifest(path, "it is not complete JSON");
   try {
     const json& body = envelope.at("manifest");
     if (envelope.at("crc32c").get<std::string>() != checksum_of(canonical(body))) {
-      return damaged(path, "its checksum does not match");
+      return damaged_manifest(path, "its checksum does not match");
     }
     const auto version = body.at("version").get<int64_t>();
     if (version != kManifestVersion) {
@@ -254,11 +254,11 @@ Result<Manifest> decode_manifest(std::string_view text, const std::string& path)
     }
     Manifest manifest = from_json(body);
     if (const Result<void> checked = check_pieces(manifest); !checked) {
-      return damaged(path, checked.error().message);
+      return damaged_manifest(path, checked.error().message);
     }
     return manifest;
   } catch (const json::exception& failure) {
-    return damaged(path, failure.what());
+    return damaged_manifest(path, failure.what());
   }
 }
 

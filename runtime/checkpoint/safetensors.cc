@@ -23,7 +23,6 @@ using nlohmann::ordered_json;
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
-constexpr int64_t kLengthFieldBytes = 8;
 constexpr int64_t kAlignmentBytes = 8;
 
 // Checks that the tensors of one unit follow each other from 0 to its end, each as large as its
@@ -57,7 +56,7 @@ Result<void> check_unit(const UnitLayout& unit, std::set<std::string>& names) {
 
 std::string length_field(uint64_t length) {
   std::string field;
-  for (int byte = 0; byte < kLengthFieldBytes; ++byte) {
+  for (std::size_t byte = 0; byte < kLengthFieldBytes; ++byte) {
     field.push_back(static_cast<char>((length >> (8 * byte)) & 0xff));
   }
   return field;

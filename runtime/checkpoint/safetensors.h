@@ -4,6 +4,7 @@
 // Source: https://github.com/huggingface/safetensors#format
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -17,6 +18,9 @@
 #include "runtime/common/result.h"
 
 namespace lockstep::runtime {
+
+// A safetensors file begins with the length of its header, little-endian.
+inline constexpr std::size_t kLengthFieldBytes = sizeof(uint64_t);
 
 struct TensorLayout {
   std::string name;

@@ -21,10 +21,9 @@ using common::ErrorCode;
 using common::Result;
 using nlohmann::json;
 
-constexpr std::size_t kLengthFieldBytes = 8;
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the reference implementation's limit
 
-Error damaged(const std::string& path, const std::string& what) {
+Error unsound(const std::string& path, const std::string& what) {
   return Error{ErrorCode::kDataLoss, path + " is not a sound safetensors file: " + what,
                "the file may be incomplete: copy or export it again"};
 }
@@ -48,16 +47,16 @@ std::optional<DType> dtype_named(const std::string& name) {
 
 // The header's text; `data` becomes what follows it.
 Result<json> parse_header(const std::string& path, std::span<const std::byte>& data) {
-  if (data.size() < kLengthFieldBytes) return damaged(path, "it has fewer than 8 bytes");
+  if (data.size() < kLengthFieldBytes) return unsound(path, "it has fewer than 8 bytes");
   uint64_t length = 0;
   std::memcpy(&length, data.data(), kLengthFieldBytes);
   data = data.subspan(kLengthFieldBytes);
   if (length > kMaxHeaderBytes || length > data.size()) {
-    return damaged(path, "its header of " + std::to_string(length) + " bytes exceeds the file");
+    return unsound(path, "its header of " + std::to_string(length) + " bytes exceeds the file");
   }
   const char* text = reinterpret_cast<const char*>(data.data());
   json header = json::parse(text, text + length, nullptr, false);
-  if (!header.is_object()) return damaged(path, "its header is not a JSON object");
+  if (!header.is_object()) return unsound(path, "its header is not a JSON object");
   data = data.subspan(length);
   return header;
 }
@@ -68,24 +67,24 @@ Result<TensorView> parse_tensor(const std::string& path, const std::string& name
   TensorView view;
   entry.at("dtype").get_to(view.dtype);
   uint64_t num_bytes = bytes_of_elem(view.dtype);
-  if (num_bytes == 0) return damaged(path, name + " has the unknown type " + view.dtype);
+  if (num_bytes == 0) return unsound(path, name + " has the unknown type " + view.dtype);
   for (const json& extent : entry.at("shape")) {
-    if (!extent.is_number_unsigned()) return damaged(path, name + " has a bad shape");
+    if (!extent.is_number_unsigned()) return unsound(path, name + " has a bad shape");
     const auto value = extent.get<uint64_t>();
     if (__builtin_mul_overflow(num_bytes, value, &num_bytes) || value > INT64_MAX) {
-      return damaged(path, name + " is impossibly large");
+      return unsound(path, name + " is impossibly large");
     }
     view.shape.push_back(static_cast<int64_t>(value));
   }
   const json& offsets = entry.at("data_offsets");
   if (offsets.size() != 2 || !offsets.at(0).is_number_unsigned() ||
       !offsets.at(1).is_number_unsigned()) {
-    return damaged(path, name + " has bad offsets");
+    return unsound(path, name + " has bad offsets");
   }
   const auto begin = offsets.at(0).get<uint64_t>();
   const auto end = offsets.at(1).get<uint64_t>();
   if (begin > end || end > data.size() || end - begin != num_bytes) {
-    return damaged(path, name + " at bytes " + std::to_string(begin) + " to " +
+    return unsound(path, name + " at bytes " + std::to_string(begin) + " to " +
                              std::to_string(end) + " does not fit its shape and the " +
                              std::to_string(data.size()) + " bytes of data");
   }
@@ -104,10 +103,10 @@ Result<void> check_tiling(const std::string& path, const std::map<std::string, T
   });
   const std::byte* next = data.data();
   for (const std::span<const std::byte> range : ranges) {
-    if (range.data() != next) return damaged(path, "its tensors overlap or leave a gap");
+    if (range.data() != next) return unsound(path, "its tensors overlap or leave a gap");
     next += range.size();
   }
-  if (next != data.data() + data.size()) return damaged(path, "bytes follow its last tensor");
+  if (next != data.data() + data.size()) return unsound(path, "bytes follow its last tensor");
   return {};
 }
 
@@ -128,7 +127,7 @@ Result<SafetensorsReader> SafetensorsReader::open(const std::string& path) {
       reader.tensors_.emplace(name, std::move(view));
     }
   } catch (const json::exception& failure) {
-    return damaged(path, failure.what());
+    return unsound(path, failure.what());
   }
   RETURN_IF_ERROR(check_tiling(path, reader.tensors_, data));
   return reader;

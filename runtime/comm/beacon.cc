@@ -14,7 +14,8 @@
 namespace lockstep::runtime {
 namespace {
 
-constexpr uint64_t kMagic = 0x314e4f4341454231ULL;  // also tells a peer of another byte order
+constexpr uint64_t kDatagramMagic =
+    0x314e4f4341454231ULL;  // also tells a peer of another byte order
 
 // A datagram may get lost: what must arrive is sent so often.
 constexpr int kRepeats = 3;
@@ -53,7 +54,7 @@ std::string bound_port(int socket) {
 
 // What one rank tells, with its verdict if there is one.
 struct Beacon::Datagram {
-  uint64_t magic = kMagic;
+  uint64_t magic = kDatagramMagic;
   uint64_t token = 0;
   int32_t rank = 0;
   uint32_t leaves = 0;
@@ -165,7 +166,7 @@ void Beacon::receive() {
     // A refused datagram of ours to a dead peer is reported here, too, and means nothing.
     if (bytes < 0 && (errno == EINTR || errno == ECONNREFUSED)) continue;
     if (bytes < 0) return;
-    if (bytes == sizeof(datagram) && datagram.magic == kMagic && datagram.token == token_ &&
+    if (bytes == sizeof(datagram) && datagram.magic == kDatagramMagic && datagram.token == token_ &&
         datagram.rank >= 0 && datagram.rank < world_size_) {
       take(datagram);
     }

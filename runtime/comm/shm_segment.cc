@@ -24,7 +24,7 @@ struct ShmSegment::Header {
 
 namespace {
 
-constexpr uint64_t kMagic = 0x32736b636f6cULL;  // "locks2"
+constexpr uint64_t kSegmentMagic = 0x32736b636f6cULL;  // "locks2"
 constexpr size_t kPageBytes = 4096;
 constexpr size_t kLineBytes = 64;
 
@@ -123,7 +123,7 @@ void ShmSegment::initialise(std::byte* base, int world_size, size_t slot_bytes) 
   auto* const header = new (base) Header;
   header->world_size = static_cast<uint64_t>(world_size);
   header->slot_bytes = slot_bytes;
-  header->magic.store(kMagic, std::memory_order_release);
+  header->magic.store(kSegmentMagic, std::memory_order_release);
 }
 
 ShmSegment::ShmSegment(const std::string& name, int rank, int world_size)
@@ -149,7 +149,7 @@ void ShmSegment::map_and_join(const std::string& path) {
   if (base == MAP_FAILED) throw_errno(errno, "cannot map " + path);
   base_ = static_cast<std::byte*>(base);
   slot_bytes_ = header().slot_bytes;
-  if (header().magic.load(std::memory_order_acquire) != kMagic ||
+  if (header().magic.load(std::memory_order_acquire) != kSegmentMagic ||
       header().world_size != static_cast<uint64_t>(world_size_) ||
       mapped_bytes_ != file_bytes(world_size_, slot_bytes_)) {
     throw std::runtime_error(path + " is not a segment for " + std::to_string(world_size_) +

@@ -8,7 +8,7 @@
 namespace lockstep::common {
 namespace {
 
-constexpr int64_t kFloatBytes = 4;
+constexpr int64_t kSumBytes = 4;       // of a partial sum
 constexpr int64_t kChunkElems = 1024;  // kNormChunkElems
 constexpr size_t kMaxUnderWay = 2;     // exchanges, and gathers of sums
 constexpr int64_t kMostRanksFollowed = 32;
@@ -26,7 +26,7 @@ class Pool {
     if (free > 0) {
       --free;
     } else {
-      bytes_ += elems * kFloatBytes;
+      bytes_ += elems * kSumBytes;
     }
   }
   void give_back(int64_t elems) { ++free_[elems]; }
@@ -50,7 +50,7 @@ std::vector<Bucket> plan_buckets(const std::vector<UnitSizes>& units, int64_t bu
   int64_t room_bytes = -1;
   for (size_t unit = units.size(); unit-- > 0;) {
     if (units[unit].is_frozen) continue;
-    const int64_t bytes = units[unit].padded * kFloatBytes;
+    const int64_t bytes = units[unit].padded * kSumBytes;
     if (bytes > bucket_bytes) {
       const int64_t chunks = units[unit].slice / kChunkElems;
       const int64_t pieces = std::min(chunks, ceil_div(bytes, bucket_bytes));
@@ -158,7 +158,7 @@ class ReducerModel {
     return facts_.config.shard_ranks > 0 && facts_.config.shard_ranks < facts_.ranks;
   }
   int64_t wire_elems(int64_t elems) const {
-    return elems * elem_bytes(facts_.config.reduce_dtype) / kFloatBytes;
+    return elems * elem_bytes(facts_.config.reduce_dtype) / kSumBytes;
   }
   bool is_whole(const Bucket& bucket) const {
     return bucket.units.size() == 1 &&

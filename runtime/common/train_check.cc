@@ -3,6 +3,7 @@
 #include "runtime/common/frozen_units.h"
 #include "runtime/common/quantity.h"
 #include "runtime/common/suggest.h"
+#include "runtime/common/train_bounds.h"
 #include "runtime/common/train_config.h"
 #include "runtime/common/train_fields.h"
 
@@ -11,8 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kMaxFactor = 1 << 20;  // products of three stay within int64
-constexpr int64_t kMaxSteps = 1'000'000'000;
 constexpr int64_t kMaxRanks = 4096;
 constexpr int64_t kMinBucketBytes = 64 << 10;
 constexpr int64_t kMaxBucketBytes = int64_t{4} << 30;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/common/train_bounds.h"
 #include "runtime/common/train_config.h"
 
 namespace lockstep::common {
@@ -11,9 +12,6 @@ using nlohmann::json;
 constexpr double kDefaultWarmupRatio = 0.03;
 constexpr double kDefaultDecoupledDecay = 0.1;
 constexpr double kDefaultDecayRatio = 0.1;  // of wsd
-constexpr int64_t kMaxSteps = 1'000'000'000;
-
-constexpr int64_t kMaxFactor = 1 << 20;  // products of three stay within int64
 
 // The positive integer `object[key]`; nothing if it is absent, out of bounds or something else.
 std::optional<int64_t> positive(const json& object, const char* key, int64_t most = kMaxFactor) {

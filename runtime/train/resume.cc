@@ -126,7 +126,7 @@ void initialize(RankState& s) {
 }
 
 // How a run ends that cannot go on from a checkpoint because of `error`.
-ExitCode exit_code_of(const Error& error) {
+ExitCode exit_code_of_checkpoint(const Error& error) {
   switch (error.code) {
     case ErrorCode::kDataLoss:
       return ExitCode::kCheckpointDamaged;
@@ -149,7 +149,8 @@ std::optional<Error> load_on_all_ranks(RankState& s, const std::string& folder) 
   std::optional<RunFailure> failure;
   std::string damage;
   if (!loaded && loaded.error().code == ErrorCode::kDataLoss) damage = loaded.error().message + " ";
-  if (!loaded && damage.empty()) failure = to_failure(exit_code_of(loaded.error()), loaded.error());
+  if (!loaded && damage.empty())
+    failure = to_failure(exit_code_of_checkpoint(loaded.error()), loaded.error());
   agree(*s.collective, failure, "reading the checkpoint");
   for (const std::string& text : gather_texts(*s.collective, damage, "loading the checkpoint")) {
     if (!text.empty()) return Error{ErrorCode::kDataLoss, text, ""};
@@ -206,7 +207,7 @@ Result<void> set_aside(const RankState& s, Disk& disk, const Candidates& candida
 
 // Agrees on the step that rank 0 has chosen; what other ranks pass is not looked at.
 int64_t agree_on_step(RankState& s, Result<int64_t> chosen) {
-  const ExitCode code = chosen ? ExitCode::kSucceeded : exit_code_of(chosen.error());
+  const ExitCode code = chosen ? ExitCode::kSucceeded : exit_code_of_checkpoint(chosen.error());
   const int64_t step = agree_on(*s.collective, std::move(chosen), code, "choosing a checkpoint");
   return std::stoll(gather_texts(*s.collective, std::to_string(step), "checkpoint step").front());
 }

@@ -27,7 +27,7 @@ using common::Result;
 // communication.timeoutSeconds.
 constexpr std::chrono::seconds kTokenizeSlice{1};
 
-ExitCode exit_code_of(const Error& error) {
+ExitCode exit_code_of_data(const Error& error) {
   const bool wrong_data =
       error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kDataLoss;
   return wrong_data ? ExitCode::kInvalidData : ExitCode::kInputNotFound;
@@ -35,7 +35,7 @@ ExitCode exit_code_of(const Error& error) {
 
 template <typename T>
 T agree_on_data(RankState& s, Result<T> mine, std::string_view what) {
-  const ExitCode code = mine ? ExitCode::kSucceeded : exit_code_of(mine.error());
+  const ExitCode code = mine ? ExitCode::kSucceeded : exit_code_of_data(mine.error());
   return agree_on(*s.collective, std::move(mine), code, what);
 }
 

@@ -32,6 +32,8 @@ if(LOCKSTEP_SANITIZE)
   # g++ 12's false positives inside <string> and <variant> once sanitizers are on.
   add_compile_options(-Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict)
   add_link_options(-fsanitize=${LOCKSTEP_SANITIZE})
+  # Libraries are built several sources at a time there (lockstep_library), which these two take amiss.
+  target_compile_options(lockstep_options INTERFACE -Wno-shadow -Wno-subobject-linkage)
   if(LOCKSTEP_SANITIZE MATCHES "thread")
     add_compile_options(-Wno-error=tsan)  # g++ warns of atomic_thread_fence in library headers
   endif()

@@ -16,6 +16,7 @@
 #include "tests/operator/plan/model_cluster.h"
 #include "tests/operator/plan/model_moves.h"
 #include "tests/operator/plan/model_planner.h"
+#include "tests/support/instrumented.h"
 
 namespace lockstep::plan {
 namespace {
@@ -23,18 +24,7 @@ namespace {
 constexpr int64_t kMaxRestarts = 1;
 constexpr int kMaxQuietMoves = 600;
 
-// The instrumented programs are ten times slower, and find other faults than these.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kDepth = 3;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr int kDepth = 3;
-#else
-constexpr int kDepth = 4;
-#endif
-#else
-constexpr int kDepth = 4;
-#endif
+constexpr int kDepth = kIsInstrumented ? 3 : 4;
 
 struct Digest {
   uint64_t low = 0, high = 0;
@@ -256,7 +246,7 @@ TEST_F(ModelCheckTest, EveryInterleavingAroundAnEditOrAFailureKeepsTheInvariants
 }
 
 TEST_F(ModelCheckTest, LongRandomWalksKeepTheInvariantsAndConverge) {
-  const uint64_t num_walks = added_depth() > 0 ? 200000 : 20000;
+  const uint64_t num_walks = (added_depth() > 0 ? 200000U : 20000U) / uint64_t{kWalkStride};
   constexpr int kLength = 150;
   for (uint64_t seed = 0; seed < num_walks && !HasFatalFailure(); ++seed) walk(seed, kLength);
   report(std::to_string(num_walks) + " walks of " + std::to_string(kLength) + " moves");

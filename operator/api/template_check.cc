@@ -1,6 +1,7 @@
 #include "operator/api/template_check.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <set>
 #include <span>
@@ -66,10 +67,28 @@ std::string text(const json& object, std::string_view key) {
   return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
 }
 
-// "/data/" and "/data" are one folder.
-std::string folder(std::string path) {
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  return path;
+// "/data/", "//data", "/data/." and "/data" are one folder.
+std::string folder(const std::string& path) {
+  std::string normal = std::filesystem::path(path).lexically_normal().string();
+  while (normal.size() > 1 && normal.ends_with('/')) normal.pop_back();
+  return normal.starts_with("//") ? normal.substr(1) : normal;
+}
+
+bool is_at_or_below(const std::string& path, const std::string& folder) {
+  return path == folder || (path.starts_with(folder) && path[folder.size()] == '/');
+}
+
+// Whether maps and lists are nested beyond what a manifest may hold: what follows recurses.
+bool is_too_deep(const json& value) {
+  std::vector<std::pair<const json*, int>> open = {{&value, 1}};
+  while (!open.empty()) {
+    const auto [next, depth] = open.back();
+    open.pop_back();
+    if (!next->is_structured()) continue;
+    if (depth > kMaxTemplateDepth) return true;
+    for (const json& child : *next) open.emplace_back(&child, depth + 1);
+  }
+  return false;
 }
 
 class TemplateCheck {
@@ -77,6 +96,10 @@ class TemplateCheck {
   explicit TemplateCheck(const json& spec) : spec_(spec) {}
 
   Problems check(const json& pod_template) {
+    if (is_too_deep(pod_template)) {
+      report(kRoot, "must not nest deeper than " + std::to_string(kMaxTemplateDepth) + " levels");
+      return std::move(problems_);
+    }
     if (pod_template.dump(-1, ' ', false, json::error_handler_t::replace).size() >
         static_cast<std::size_t>(kMaxTemplateBytes)) {
       report(kRoot, "must have at most " + std::to_string(kMaxTemplateBytes) + " bytes as JSON");
@@ -146,10 +169,13 @@ class TemplateCheck {
       report(at, "must be a list");
       return nullptr;
     }
+    const bool is_port = std::string_view(item_key) == "containerPort";
     std::set<std::string> seen;
     for (std::size_t i = 0; i < list->size(); ++i) {
       const json* value = find((*list)[i], item_key);
-      if (value == nullptr || value->is_structured()) {
+      const bool is_number = value != nullptr && value->is_number_integer();
+      const bool is_key = value != nullptr && (value->is_string() || (is_number && is_port));
+      if (!is_key) {
         report(item_path(at, i), std::string("must be a map with ") + item_key);
         return nullptr;
       }
@@ -262,7 +288,7 @@ class TemplateCheck {
       if (name != "shm") continue;
       only(volumes[i], {"name", "emptyDir"}, where);
       if (const json* folder = map_in(volumes[i], "emptyDir", where)) {
-        only(*folder, {"medium", "sizeLimit"}, child_path(where, "emptyDir"));
+        only(*folder, {"sizeLimit"}, child_path(where, "emptyDir"));
       }
     }
   }
@@ -314,14 +340,14 @@ class TemplateCheck {
     const std::string at =
         child_path(item_path(child_path(path, "volumeMounts"), index), "mountPath");
     const std::string place = folder(text(mount, "mountPath"));
-    const auto is_ours = [&place](std::string_view ours) { return place == ours; };
-    bool is_taken = is_ours("/etc/lockstep") || is_ours("/dev/shm") || is_ours("/output");
+    const auto is_ours = [&](const std::string& ours) { return is_at_or_below(place, ours); };
+    bool is_taken = is_ours("/etc/lockstep") || is_ours("/output") || place == "/dev/shm";
     if (const json* inputs = find(spec_, "inputs"); inputs != nullptr && inputs->is_array()) {
       for (const json& input : *inputs) {
         is_taken = is_taken || is_ours(folder(text(input, "mountPath")));
       }
     }
-    if (is_taken) report(at, place + " is a mount of ours", "mount elsewhere");
+    if (is_taken) report(at, place + " is a mount of ours, or below one", "mount elsewhere");
   }
 
   static constexpr int64_t kMaxGraceSeconds = 86400;

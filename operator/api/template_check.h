@@ -21,6 +21,7 @@ inline constexpr const char* kTrainerContainer = "trainer";
 
 // The template is kept in the attempt's ConfigMap and laid over every pod.
 inline constexpr int64_t kMaxTemplateBytes = 65536;
+inline constexpr int kMaxTemplateDepth = 64;  // as of a manifest (document.h)
 
 // What is wrong with `spec.template`, at paths below "spec.template". Reads `inputs`, `output` and
 // `command` of `spec` too: what they make cannot be replaced. Never throws.

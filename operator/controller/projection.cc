@@ -58,10 +58,11 @@ std::string waiting_reason(const json& container) {
   return text_at(object_at(object_at(container, "state"), "waiting"), "reason");
 }
 
-// A rank has ended when its own container has, whatever the containers beside it do: one that goes
-// on would keep the pod's phase at Running, one that failed would make it Failed.
+// A rank runs and ends with its own container, whatever the containers beside it do: one that does
+// not start keeps the pod's phase at Pending, one that goes on at Running, one that failed makes it
+// Failed.
 void read_end_beside_others(int64_t exit_code, plan::PodView& view) {
-  view.lingers = view.phase == plan::PodPhase::kRunning;
+  view.lingers = view.phase == plan::PodPhase::kRunning || view.phase == plan::PodPhase::kPending;
   if (view.lingers) {
     view.phase = exit_code == 0 ? plan::PodPhase::kSucceeded : plan::PodPhase::kFailed;
   } else if (view.phase == plan::PodPhase::kFailed && exit_code == 0 && view.reason.empty()) {
@@ -79,7 +80,11 @@ void read_container(const json& status, plan::PodView& view) {
   }
   view.ready = container->value("ready", false);
   view.waiting_reason = waiting_reason(*container);
-  const json& terminated = object_at(object_at(*container, "state"), "terminated");
+  const json& state = object_at(*container, "state");
+  if (view.phase == plan::PodPhase::kPending && state.contains("running")) {
+    view.phase = plan::PodPhase::kRunning;
+  }
+  const json& terminated = object_at(state, "terminated");
   if (terminated.empty()) return;
   if (containers.size() > 1) read_end_beside_others(terminated.value("exitCode", int64_t{0}), view);
   plan::ContainerExit exit;

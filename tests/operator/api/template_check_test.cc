@@ -109,6 +109,15 @@ TEST(TemplateCheckTest, RefusesByNameWhatMakesTheGang) {
        in_trainer + "volumeMounts[0].mountPath: /output is a mount of ours"},
       {trainer + "volumeMounts: [{name: a, mountPath: /data}]}]}",
        in_trainer + "volumeMounts[0].mountPath: /data is a mount of ours"},
+      {trainer + "volumeMounts: [{name: a, mountPath: /output/checkpoints}]}]}",
+       in_trainer + "volumeMounts[0].mountPath: /output/checkpoints is a mount of ours, or below"},
+      {trainer + "volumeMounts: [{name: a, mountPath: //output/.}]}]}",
+       in_trainer + "volumeMounts[0].mountPath: /output is a mount of ours"},
+      {trainer + "volumeMounts: [{name: a, mountPath: /etc/lockstep/job.json, subPath: j}]}]}",
+       in_trainer + "volumeMounts[0].mountPath: /etc/lockstep/job.json is a mount of ours"},
+      {"spec: {containers: [{name: 5}]}", "spec.template.spec.containers[0]: must be a map with"},
+      {"spec: {volumes: [{name: shm, emptyDir: {medium: ''}}]}",
+       "spec.template.spec.volumes[0].emptyDir.medium: cannot be set"},
       {trainer + "volumeMounts: [{name: a, mountPath: /etc/lockstep}]}]}",
        in_trainer + "volumeMounts[0].mountPath: /etc/lockstep is a mount of ours"},
   };
@@ -117,6 +126,13 @@ TEST(TemplateCheckTest, RefusesByNameWhatMakesTheGang) {
     ASSERT_EQ(found.size(), 1u) << c.text;
     EXPECT_EQ(found[0].substr(0, c.expected.size()), c.expected) << c.text;
   }
+}
+
+TEST(TemplateCheckTest, RefusesWhatIsTooDeepToBeWalkedThrough) {
+  json deep = 1;
+  for (int i = 0; i < 9000; ++i) deep = json::array({std::move(deep)});
+  EXPECT_EQ(problems_of(spec_with({{"spec", {{"x", std::move(deep)}}}})),
+            std::vector<std::string>{"spec.template: must not nest deeper than 64 levels"});
 }
 
 TEST(TemplateCheckTest, AProgramOfOnesOwnSaysHowLongItTakesToStop) {

@@ -169,6 +169,13 @@ TEST(ProjectPodTest, TheRanksOwnContainerDecidesBesideOthers) {
   EXPECT_EQ(beside_a_failure.phase, plan::PodPhase::kSucceeded);
   EXPECT_FALSE(beside_a_failure.lingers);
   EXPECT_EQ(project("Failed", ended(70), ended(0)).phase, plan::PodPhase::kFailed);
+  const json stuck = {{"waiting", {{"reason", "ImagePullBackOff"}}}};
+  EXPECT_EQ(project("Pending", runs, stuck).phase, plan::PodPhase::kRunning);
+  EXPECT_EQ(project("Pending", ended(70), stuck).phase, plan::PodPhase::kFailed);
+  const plan::PodView done = project("Pending", ended(0), stuck);
+  EXPECT_EQ(done.phase, plan::PodPhase::kSucceeded);
+  EXPECT_TRUE(done.lingers);
+  EXPECT_EQ(project("Pending", stuck, runs).phase, plan::PodPhase::kPending);
 }
 
 TEST(ProjectPodTest, LeavesOutAPodWithoutOurLabel) {

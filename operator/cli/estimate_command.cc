@@ -126,6 +126,24 @@ json to_json(const EstimateReport& report) {
           {"strategies", std::move(strategies)}};
 }
 
+std::optional<std::string> explain_auto_strategy(const common::TrainConfig& train, int64_t ranks,
+                                                 std::optional<int64_t> limit_bytes) {
+  if (train.parallelism.strategy != Strategy::kAuto) return std::nullopt;
+  const common::StrategyChoice choice =
+      common::choose_strategy(train, ranks, limit_bytes.value_or(0));
+  std::string line = "train.parallelism.strategy: auto -> " + choice.reason;
+  if (!limit_bytes) line += "; without resources.limits.memory a rank's free memory decides";
+  if (!choice.fits) line += "; the run will refuse to start";
+  return line;
+}
+
+std::optional<std::string> explain_auto_strategy(const api::TrainingJob& job) {
+  if (job.spec.train.is_null()) return std::nullopt;
+  return explain_auto_strategy(
+      common::decode_train(common::resolve_train(job.spec.train, job.spec.ranks).train),
+      job.spec.ranks, memory_limit(job));
+}
+
 int estimate(const ManifestArguments& arguments, bool as_json) {
   const std::optional<api::Manifest> manifest = load_and_report(arguments, MissingInputs::kWarn);
   if (!manifest) return kInvalidFile;

@@ -39,6 +39,13 @@ std::string render_table(const EstimateReport& report);
 // For machines: bytes.
 nlohmann::json to_json(const EstimateReport& report);
 
+// What `strategy: auto` comes to, and why, in one line; nothing if the job names a strategy. Pure.
+//   limit_bytes: as above. Without it a rank decides by the memory that it finds free.
+std::optional<std::string> explain_auto_strategy(const common::TrainConfig& train, int64_t ranks,
+                                                 std::optional<int64_t> limit_bytes);
+// The same of a whole job, with its resources.limits.memory; nothing for a program of one's own.
+std::optional<std::string> explain_auto_strategy(const api::TrainingJob& job);
+
 // Loads the manifest, prints the estimate to standard output. Returns the exit status.
 int estimate(const ManifestArguments& arguments, bool as_json);
 

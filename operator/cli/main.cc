@@ -82,6 +82,9 @@ int validate(const ManifestArguments& arguments) {
   if (!manifest) return kInvalidFile;
   std::cout << arguments.file << ": valid\n";
   for (const std::string& line : manifest->resolved) std::cout << "  " << line << "\n";
+  if (const auto strategy = explain_auto_strategy(manifest->job)) {
+    std::cout << "  " << *strategy << "\n";
+  }
   if (manifest->num_other_documents > 0) {
     std::cout << "  " << manifest->num_other_documents << " other documents ignored\n";
   }

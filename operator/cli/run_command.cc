@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "operator/api/crd.h"
+#include "operator/cli/estimate_command.h"
 #include "operator/cli/exit_status.h"
 #include "operator/cli/progress_view.h"
 #include "operator/cli/run_summary.h"
@@ -165,6 +166,9 @@ int print_plan(const ManifestArguments& arguments) {
   const std::optional<api::Manifest> manifest = load_and_report(arguments, MissingInputs::kWarn);
   if (!manifest) return kInvalidFile;
   for (const std::string& line : manifest->resolved) std::cout << "# " << line << "\n";
+  if (const auto strategy = explain_auto_strategy(manifest->job)) {
+    std::cout << "# " << *strategy << "\n";
+  }
   return print_objects(manifest->job);
 }
 

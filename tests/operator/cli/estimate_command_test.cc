@@ -42,6 +42,21 @@ TEST(EstimateCommandTest, MarksTheStrategyThatAutoChoosesAndWhatDoesNotFit) {
   EXPECT_THAT(table, HasSubstr("big: 105788160 parameters, 4 ranks"));
 }
 
+TEST(EstimateCommandTest, ExplainsWhatAutoComesToAndNothingElse) {
+  common::TrainConfig train = large_model();
+  const auto line = [&](std::optional<int64_t> limit_bytes) {
+    return explain_auto_strategy(train, 4, limit_bytes).value_or("nothing");
+  };
+  EXPECT_THAT(line(64 * kGibibyte),
+              HasSubstr("train.parallelism.strategy: auto -> zero1: least traffic"));
+  EXPECT_THAT(line(64 * kGibibyte), Not(HasSubstr("without resources.limits.memory")));
+  EXPECT_THAT(line(std::nullopt), HasSubstr("a rank's free memory decides"));
+  EXPECT_THAT(line(kGibibyte / 64), HasSubstr("auto -> zero3: no strategy leaves a tenth"));
+  EXPECT_THAT(line(kGibibyte / 64), HasSubstr("the run will refuse to start"));
+  train.parallelism.strategy = Strategy::kZero2;
+  EXPECT_EQ(line(64 * kGibibyte), "nothing");
+}
+
 TEST(EstimateCommandTest, JsonHoldsEveryPartAndTheirSum) {
   const nlohmann::json report = to_json(estimate_job("big", large_model(), 2, std::nullopt));
   EXPECT_TRUE(report.at("limitBytes").is_null());

@@ -1,4 +1,4 @@
-# One rank on CPU: the runtime, the five files of LibTorch that a CPU program needs, and the quickstart's corpus.
+# Ranks on CPU: the runtime and its launcher, the five files of LibTorch that a CPU program needs, and the quickstart's corpus.
 #   docker build -f docker/runtime-cpu.Dockerfile -t REGISTRY/lockstep/runtime-cpu:0.1.0 .
 FROM debian:12-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates make
@@ -9,7 +9,7 @@ RUN tools/setup.sh build && cmake --preset release -DLOCKSTEP_PYTHON_SITE="$(too
     -DCMAKE_INSTALL_RPATH='$ORIGIN/../torch/lib;$ORIGIN/../nvidia/cu13/lib' -DCMAKE_BUILD_WITH_INSTALL_RPATH=ON \
     && cmake --build build/release --target lockstep-runtime
 RUN site=$(tools/setup.sh print-site) && mkdir -p /out/bin /out/torch/lib /out/nvidia/cu13/lib \
-    && cp build/bin/lockstep-runtime /out/bin/ \
+    && cp build/bin/lockstep-runtime build/bin/lockstep-launch /out/bin/ \
     && cp "$site"/torch/lib/libtorch_cpu.so "$site"/torch/lib/libc10.so "$site"/torch/lib/libgomp.so.1 /out/torch/lib/ \
     && cp "$site"/nvidia/cu13/lib/libcupti.so.13 "$site"/nvidia/cu13/lib/libcudart.so.13 /out/nvidia/cu13/lib/ \
     && strip --strip-unneeded /out/torch/lib/libtorch_cpu.so

@@ -61,6 +61,7 @@ FailurePolicy decode_failure_policy(const json& policy) {
 TrainingJobSpec decode_spec(const json& spec) {
   TrainingJobSpec result;
   result.ranks = spec.at("ranks").get<int64_t>();
+  result.ranks_per_pod = spec.at("ranksPerPod").get<int64_t>();
   result.image = spec.value("image", "");
   for (const json& secret : spec.value("imagePullSecrets", json::array())) {
     result.image_pull_secrets.push_back(text(secret, "name"));

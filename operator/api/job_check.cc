@@ -122,10 +122,35 @@ Problems check_name(const std::string& name) {
 
 namespace {
 
+// The last pod has as many ranks as the others.
+void check_pods(const json& spec, Problems& problems) {
+  const json* ranks = find(spec, "ranks");
+  const json* per_pod = find(spec, "ranksPerPod");
+  if (ranks == nullptr || per_pod == nullptr) return;
+  if (!ranks->is_number_integer() || !per_pod->is_number_integer()) return;
+  const auto count = per_pod->get<int64_t>();
+  const bool in_bounds = count >= 1 && count <= kMaxRanksPerPod;  // else told already
+  if (!in_bounds || ranks->get<int64_t>() % count == 0) return;
+  problems.push_back({.path = "spec.ranksPerPod",
+                      .message = std::to_string(count) +
+                                 " does not divide ranks: " + std::to_string(ranks->get<int64_t>()),
+                      .hint = "every pod has the same number of ranks"});
+}
+
+void check_count(int64_t count, int64_t most, const char* path, Problems& problems) {
+  if (count >= 1 && count <= most) return;
+  problems.push_back({.path = path,
+                      .message = std::string("must be from 1 to ")
+                                     .append(std::to_string(most))
+                                     .append(", found ")
+                                     .append(std::to_string(count))});
+}
+
 // Relations of all but what is inside of `train`.
 Problems check_around_train(const json& spec) {
   Problems problems;
   check_program(spec, problems);
+  check_pods(spec, problems);
   if (const json* inputs = find(spec, "inputs"); inputs != nullptr && inputs->is_array()) {
     check_mounts(*inputs, problems);
   }
@@ -157,14 +182,13 @@ Problems check_spec_relations(const json& spec) {
 Problems check_job(const TrainingJob& job) {
   const TrainingJobSpec& spec = job.spec;
   Problems problems = check_name(job.meta.name);
-  if (spec.ranks < 1 || spec.ranks > kMaxRanks) {
-    problems.push_back({.path = "spec.ranks",
-                        .message = std::string("must be from 1 to ")
-                                       .append(std::to_string(kMaxRanks))
-                                       .append(", found ")
-                                       .append(std::to_string(spec.ranks))});
-  }
-  json relations = {{"inputs", spec.inputs}, {"output", spec.output}, {"env", json::array()}};
+  check_count(spec.ranks, kMaxRanks, "spec.ranks", problems);
+  check_count(spec.ranks_per_pod, kMaxRanksPerPod, "spec.ranksPerPod", problems);
+  json relations = {{"ranks", spec.ranks},
+                    {"ranksPerPod", spec.ranks_per_pod},
+                    {"inputs", spec.inputs},
+                    {"output", spec.output},
+                    {"env", json::array()}};
   relations["template"] = spec.pod_template;
   relations["failurePolicy"] = relations_of(spec.failure_policy);
   for (const auto& [name, value] : spec.env) relations["env"].push_back({{"name", name}});

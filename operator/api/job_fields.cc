@@ -145,6 +145,8 @@ CelRule immutable(const std::string& name) {
 
 std::vector<CelRule> spec_rules(const std::vector<Field>& children) {
   std::vector<CelRule> rules = {
+      {"self.ranks % self.ranksPerPod == 0", "ranks must be a multiple of ranksPerPod",
+       ".ranksPerPod"},
       {"has(self.train) != has(self.command)", "give exactly one of train and command", ""},
       {"!has(self.args) || has(self.command)", "args need a command", ".args"},
       {"!has(self.train) || !has(self.train.batch.globalBatchSize) || "
@@ -222,6 +224,16 @@ Field failure_policy() {
   return policy;
 }
 
+Field ranks_per_pod() {
+  Field field = plain("ranksPerPod", FieldType::kInteger,
+                      "Ranks in one pod; must divide ranks. NVLink needs the ranks of a node in "
+                      "one pod: set its number of GPUs.");
+  field.default_value = 1;
+  field.minimum = 1;
+  field.maximum = static_cast<double>(kMaxRanksPerPod);
+  return field;
+}
+
 Field managed_by() {
   Field field = text("managedBy", 253, "Who runs the job; the operator unless given.");
   field.pattern = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
@@ -240,18 +252,19 @@ std::vector<Field> spec_children() {
   Field clean = text("cleanPodPolicy", 16, "Which pods are deleted when the job ends.");
   clean.choices = {"Running", "All", "None"};
   clean.default_value = "Running";
-  Field ranks = plain("ranks", FieldType::kInteger, "World size: one pod per rank.");
+  Field ranks = plain("ranks", FieldType::kInteger, "World size: processes that train together.");
   ranks.required = true;
   ranks.minimum = 1;
   ranks.maximum = static_cast<double>(kMaxRanks);
   return {
       ranks,
+      ranks_per_pod(),
       text("image", 512, "Image of the ranks; the operator's runtime image unless given."),
       pull_secrets,
       command,
       list("args", "Arguments of command.", 256, text("", 4096, "")),
       environment(),
-      object("resources", "Resources of a rank.",
+      object("resources", "Resources of one rank; a pod asks for ranksPerPod times as much.",
              {quantities("limits", "As in a container."),
               quantities("requests", "As in a container.")}),
       inputs(),
@@ -277,7 +290,6 @@ const Field& spec_fields() {
   static const Field field = [] {
     Field spec = object("spec", "What to run.", spec_children());
     spec.required = true;
-    spec.planned = {"ranksPerPod"};
     spec.rules = spec_rules(spec.children);
     return spec;
   }();

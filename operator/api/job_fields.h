@@ -12,6 +12,7 @@ namespace lockstep::api {
 inline constexpr const char* kNamePattern = "^[a-z]([-a-z0-9]*[a-z0-9])?$";
 inline constexpr int64_t kMaxNameLength = 45;  // every child's name and host name then fits 63
 inline constexpr int64_t kMaxRanks = 4096;
+inline constexpr int64_t kMaxRanksPerPod = 64;
 inline constexpr int64_t kMaxNodeFailures = 16;
 // Longest texts in status; encode_status() cuts at these, the schema refuses more.
 inline constexpr int64_t kMaxStatusWord = 253;

@@ -76,9 +76,13 @@ json encode(const Condition& condition) {
 }
 
 json encode(const RankCounts& ranks) {
-  return {{"desired", ranks.desired}, {"pending", ranks.pending},
-          {"running", ranks.running}, {"succeeded", ranks.succeeded},
-          {"failed", ranks.failed},   {"summary", fraction(ranks.running, ranks.desired)}};
+  return {{"desired", ranks.desired},
+          {"pending", ranks.pending},
+          {"running", ranks.running},
+          {"succeeded", ranks.succeeded},
+          {"failed", ranks.failed},
+          {"perPod", ranks.per_pod},
+          {"summary", fraction(ranks.running, ranks.desired)}};
 }
 
 json encode(const ProgressStatus& progress) {
@@ -102,6 +106,7 @@ json encode(const FirstFailure& failure) {
                  {"step", failure.step},
                  {"exitCode", failure.exit_code},
                  {"time", format_time(failure.time)}};
+  put(object, "pod", failure.pod, kMaxStatusWord);
   put(object, "node", failure.node, kMaxStatusWord);
   put(object, "reason", failure.reason, kMaxStatusWord);
   put(object, "message", failure.message, kMaxStatusMessage);
@@ -173,7 +178,8 @@ RankCounts decode_ranks(const json& ranks) {
           .pending = value_or<int64_t>(ranks, "pending", 0),
           .running = value_or<int64_t>(ranks, "running", 0),
           .succeeded = value_or<int64_t>(ranks, "succeeded", 0),
-          .failed = value_or<int64_t>(ranks, "failed", 0)};
+          .failed = value_or<int64_t>(ranks, "failed", 0),
+          .per_pod = value_or<int64_t>(ranks, "perPod", 1)};
 }
 
 ProgressStatus decode_progress(const json& progress) {
@@ -189,6 +195,7 @@ ProgressStatus decode_progress(const json& progress) {
 FirstFailure decode_failure(const json& failure) {
   return {.attempt = value_or<int64_t>(failure, "attempt", 0),
           .rank = value_or<int64_t>(failure, "rank", 0),
+          .pod = text(failure, "pod"),
           .node = text(failure, "node"),
           .step = value_or<int64_t>(failure, "step", 0),
           .exit_code = value_or<int64_t>(failure, "exitCode", 0),

@@ -56,13 +56,14 @@ struct FailurePolicy {
 
 enum class CleanPodPolicy { kRunning, kAll, kNone };
 
-struct TrainingJobSpec {  // NOLINT(bugprone-exception-escape): json moves without throwing
-  int64_t ranks = 1;
-  std::string image;  // empty: the operator's runtime image
+struct TrainingJobSpec {      // NOLINT(bugprone-exception-escape): json moves without throwing
+  int64_t ranks = 1;          // world size
+  int64_t ranks_per_pod = 1;  // divides ranks
+  std::string image;          // empty: the operator's runtime image
   std::vector<std::string> image_pull_secrets;
   std::vector<std::string> command, args;  // a program of the user's own instead of `train`
   std::map<std::string, std::string> env;  // plain values
-  nlohmann::json resources;                // as in a container
+  nlohmann::json resources;                // of one rank, as in a container
   nlohmann::json inputs;                   // [{name, mountPath, <volume source>}]
   nlohmann::json output;                   // volume source, or null
   nlohmann::json train;                    // after defaulting; null when `command` is given
@@ -89,6 +90,7 @@ struct Condition {
 
 struct RankCounts {
   int64_t desired = 0, pending = 0, running = 0, succeeded = 0, failed = 0;
+  int64_t per_pod = 1;  // of the present attempt; spec.ranksPerPod may already be another
   bool operator==(const RankCounts&) const = default;
 };
 
@@ -105,6 +107,7 @@ struct ProgressStatus {
 struct FirstFailure {
   int64_t attempt = 0;
   int64_t rank = 0;
+  std::string pod;  // that the rank ran in; empty = it is gone
   std::string node;
   int64_t step = 0;
   int64_t exit_code = 0;

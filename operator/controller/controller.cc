@@ -118,8 +118,8 @@ Result<void> run_controller(const ControllerOptions& options, int signal_fd) {
   const auto wake = [&queue](const kube::ObjectKey& job) { queue.add(job); };
   ProgressPoller progress(
       {.interval = options.progress_interval},
-      [](const std::string& host, int port) {
-        return common::fetch_status(host, port, kStatusTimeout);
+      [](const ProgressTarget& target) {
+        return common::fetch_status({target.host, target.port, target.path}, kStatusTimeout);
       },
       wake);
   ClusterView view(

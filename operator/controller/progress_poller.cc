@@ -119,7 +119,7 @@ std::optional<ProgressPoller::Asked> ProgressPoller::take_due(const std::stop_to
 
 void ProgressPoller::poll(const Asked& asked) {
   const auto& [job, target] = asked;
-  common::Result<common::JobProgress> answer = fetch_(target.host, target.port);
+  common::Result<common::JobProgress> answer = fetch_(target);
   // A rank of another attempt, or of another job that took over the address, tells us nothing.
   const bool is_it = !answer || (answer->attempt == target.attempt && answer->job == job.name &&
                                  answer->rank == target.rank);

@@ -29,14 +29,14 @@ struct ProgressTarget {
   int64_t rank = 0;
   std::string host;
   int port = 0;
+  std::string path = "/status";  // of one rank, where several share host and port
   int attempt = 0;
   auto operator<=>(const ProgressTarget&) const = default;
 };
 
 class ProgressPoller {
  public:
-  using Fetch =
-      std::function<common::Result<common::JobProgress>(const std::string& host, int port)>;
+  using Fetch = std::function<common::Result<common::JobProgress>(const ProgressTarget& target)>;
   using OnProgress = std::function<void(const kube::ObjectKey& job)>;
 
   struct Options {

@@ -123,17 +123,21 @@ plan::Observation Reconciler::observe(const api::TrainingJob& job) const {
 
 void Reconciler::follow_progress(const api::TrainingJob& job, const plan::Observation& seen) {
   const bool asks_all = plan::asks_every_rank(job, progress_.idle(key_of(job)));
+  const int64_t per_pod = job.status.ranks.per_pod;
   std::vector<ProgressTarget> targets;
   for (const plan::PodView& pod : seen.pods) {
-    const bool is_asked = pod.attempt == job.status.attempt && pod.owner_uid == job.meta.uid &&
-                          (pod.rank == 0 || asks_all);
+    const bool is_ours = pod.attempt == job.status.attempt && pod.owner_uid == job.meta.uid;
     const bool answers = pod.phase == plan::PodPhase::kRunning && !pod.deleting &&
                          !pod.pod_ip.empty() && !job.spec.train.is_null();
-    if (!is_asked || !answers) continue;
-    targets.push_back({.rank = pod.rank,
-                       .host = pod.pod_ip,
-                       .port = static_cast<int>(options_.settings.metrics_port),
-                       .attempt = static_cast<int>(pod.attempt)});
+    if (!is_ours || !answers) continue;
+    for (int64_t rank = pod.rank; rank < pod.rank + per_pod; ++rank) {
+      if (rank != 0 && !asks_all) continue;
+      targets.push_back({.rank = rank,
+                         .host = pod.pod_ip,
+                         .port = static_cast<int>(options_.settings.metrics_port),
+                         .path = common::status_path(rank, per_pod),
+                         .attempt = static_cast<int>(pod.attempt)});
+    }
   }
   progress_.watch(key_of(job), targets);
 }

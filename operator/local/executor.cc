@@ -44,6 +44,7 @@ class LocalRun {
     job_.meta.ns = "local";
     job_.meta.generation = 1;
     job_.spec.managed_by.clear();  // here, we do
+    job_.spec.ranks_per_pod = 1;   // a process for every rank, whichever pod it would be in
   }
 
   Result<RunReport> run() {
@@ -96,7 +97,8 @@ class LocalRun {
     const std::optional<int> port = cluster_.metrics_port(job_.status.attempt, rank);
     if (!port || !job_.spec.command.empty()) return;
     plan::Heartbeat& heartbeat = heartbeats_.try_emplace(rank, Clock::now()).first->second;
-    Result<common::JobProgress> answer = common::fetch_status("127.0.0.1", *port, kStatusTimeout);
+    Result<common::JobProgress> answer =
+        common::fetch_status({.host = "127.0.0.1", .port = *port}, kStatusTimeout);
     if (!answer) return heartbeat.missed();  // not listening yet, or just gone
     heartbeat.answered(*answer, Clock::now());
     if (rank != 0) return;

@@ -13,7 +13,8 @@ bool has_begun(const api::TrainingJobStatus& status) {
 void record_attempt(api::TrainingJobStatus& status, const NewAttempt& attempt, api::Time now) {
   const std::string reason(attempt.reason);
   status.attempt = attempt.number;
-  status.ranks = {.desired = attempt.ranks, .pending = attempt.ranks};
+  status.ranks = {
+      .desired = attempt.ranks, .pending = attempt.ranks, .per_pod = attempt.ranks_per_pod};
   status.restart_not_before.reset();
   clear_straggler(status, reason, now);
   if (!has_begun(status)) status.start_time = now;

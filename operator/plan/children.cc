@@ -29,9 +29,7 @@ const ChildView* find_child(const std::vector<ChildView>& children, const std::s
 // The pod that status.firstFailure speaks of, still there to be read.
 bool is_evidence(const Situation& s, const PodView& pod) {
   const std::optional<api::FirstFailure>& failure = s.job.status.first_failure;
-  return failure && !holds_resources(pod) &&
-         pod.name ==
-             pod_name(s.job.meta.name, {.attempt = failure->attempt, .rank = failure->rank});
+  return failure && !holds_resources(pod) && pod.name == failure->pod;
 }
 
 // The template that the attempt began with: what its ConfigMap keeps, or if there is none yet, what
@@ -95,12 +93,14 @@ void requeue_for_deletions(const Situation& s, Plan& next) {
     if (is_unreachable(*pod, s.now)) return;
     requeue_within(next, *pod->deletion_deadline - s.now + kUnreachableAfter + seconds(1));
   };
-  for (const PodView* pod : s.gang.ranks) consider(pod);
+  for (const PodView* pod : s.gang.pods) consider(pod);
   for (const PodView* pod : s.gang.stale) consider(pod);
 }
 
 void create_missing(const Situation& s, Plan& next) {
-  AttemptSpec attempt = {.number = s.job.status.attempt, .ranks = s.gang.size()};
+  AttemptSpec attempt = {.number = s.job.status.attempt,
+                         .ranks = s.gang.world_size(),
+                         .ranks_per_pod = s.gang.ranks_per_pod};
   if (s.settings.avoids_nodes) attempt.avoided_nodes = avoided_nodes(s.job.status);
   const std::string config_map = config_map_name(s.job.meta.name, attempt.number);
   const std::string service = service_name(s.job.meta.name);
@@ -118,8 +118,9 @@ void create_missing(const Situation& s, Plan& next) {
   if (old_service == nullptr) {
     next.actions.push_back(CreateService{service, render_service(s.job, s.settings)});
   }
-  for (int64_t rank = 0; rank < s.gang.size(); ++rank) {
-    if (s.gang.ranks[static_cast<std::size_t>(rank)] != nullptr) continue;
+  for (std::size_t index = 0; index < s.gang.pods.size(); ++index) {
+    if (s.gang.pods[index] != nullptr) continue;
+    const int64_t rank = s.gang.first_rank(index);
     next.actions.push_back(
         CreatePod{.name = pod_name(s.job.meta.name, {.attempt = attempt.number, .rank = rank}),
                   .rank = rank,

@@ -115,10 +115,17 @@ std::optional<TerminationMessage> read_exit(const ContainerExit& exit, RankFailu
 
 }  // namespace
 
-RankFailure classify(const PodView& pod, int64_t rank, bool typed_exit_codes) {
-  RankFailure failure = {.rank = rank, .reason = "PodFailed", .node = pod.node, .exit_code = -1};
+RankFailure classify(const PodView& pod, PodRanks ranks, bool typed_exit_codes) {
+  RankFailure failure = {.rank = ranks.first,
+                         .reason = "PodFailed",
+                         .pod = pod.name,
+                         .node = pod.node,
+                         .exit_code = -1};
   std::optional<TerminationMessage> told;
   if (pod.exit) told = read_exit(*pod.exit, failure);
+  if (told && told->rank >= ranks.first && told->rank - ranks.first < ranks.count) {
+    failure.rank = told->rank;
+  }
 
   // The kernel may kill a child while the main process ends with a code of its own, so the
   // kubelet's reason counts, not the code.
@@ -163,6 +170,7 @@ RankFailure unreachable_rank(int64_t rank, const PodView& pod) {
           .reason = "NodeLost",
           .message = pod.node_state == NodeState::kGone ? "the rank's node is gone"
                                                         : "the rank's node does not answer",
+          .pod = pod.name,
           .node = pod.node,
           .exit_code = -1};
 }

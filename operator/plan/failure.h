@@ -24,6 +24,7 @@ struct RankFailure {
   std::string reason;  // CamelCase
   std::string message;
   std::string hint;
+  std::string pod;  // empty = it is gone
   std::string node;
   int64_t step = 0;            // last finished step, if the rank told
   int64_t exit_code = 0;       // -1 = the rank left none
@@ -33,12 +34,19 @@ struct RankFailure {
   std::optional<api::Time> finished_at;
 };
 
-// The failure of a pod whose phase is Failed.
+// The ranks that a pod holds.
+struct PodRanks {
+  int64_t first = 0;
+  int64_t count = 1;
+};
+
+// The failure of a pod whose phase is Failed: of the rank that its termination message names, if
+// that is one of its ranks, else of the first.
 //   typed_exit_codes: the container runs lockstep-runtime, so its exit codes are ours. A program of
 //   the user's own may exit 78 for reasons of its own.
-RankFailure classify(const PodView& pod, int64_t rank, bool typed_exit_codes);
+RankFailure classify(const PodView& pod, PodRanks ranks, bool typed_exit_codes);
 
-// The failure of a rank whose pod was deleted by somebody else.
+// The failure of a pod's first rank; somebody else deleted the pod.
 RankFailure deleted_rank(int64_t rank);
 // The failure of a rank whose node is gone, or does not answer.
 RankFailure unreachable_rank(int64_t rank, const PodView& pod);

@@ -80,7 +80,7 @@ Plan clean_up(const Situation& s, Plan next) {
     requeue_within(next, *end - s.now);
   }
   const bool is_late = has_reason(s.job.status, kFailed, kDeadlineExceeded);
-  for (const PodView* pod : s.gang.ranks) {
+  for (const PodView* pod : s.gang.pods) {
     if (pod == nullptr || !is_deleted_at_the_end(s, *pod)) continue;
     delete_pod(next, pod, is_late ? grace_period(s.job) : kShortGrace);
   }

@@ -26,27 +26,37 @@ std::string taken_child(const api::TrainingJob& job, const Observation& seen) {
   return {};
 }
 
+// Makes room for the recorded world size. Only a status that somebody edited records pods that do
+// not divide it: then every rank has a pod of its own.
+void size_up(const api::RankCounts& recorded, Gang& gang) {
+  const int64_t world_size = std::clamp<int64_t>(recorded.desired, 0, api::kMaxRanks);
+  const bool divides = recorded.per_pod >= 1 && world_size % recorded.per_pod == 0;
+  gang.ranks_per_pod = divides ? recorded.per_pod : 1;
+  gang.pods.resize(static_cast<std::size_t>(world_size / gang.ranks_per_pod));
+}
+
 }  // namespace
 
 Gang gather(const api::TrainingJob& job, const Observation& seen) {
   Gang gang;
-  gang.ranks.resize(
-      static_cast<std::size_t>(std::clamp<int64_t>(job.status.ranks.desired, 0, api::kMaxRanks)));
+  size_up(job.status.ranks, gang);
   gang.newest_attempt = job.status.attempt;
   gang.finishes_by_exit_code = job.spec.command.empty();
   gang.taken_name = taken_child(job, seen);
   for (const PodView& pod : seen.pods) {
     const std::optional<PodIdentity> identity = parse_pod_name(job.meta.name, pod.name);
     if (!identity) continue;
-    const bool is_rank = identity->attempt == job.status.attempt && identity->rank < gang.size();
+    const bool is_current = identity->attempt == job.status.attempt &&
+                            identity->rank < gang.world_size() &&
+                            identity->rank % gang.ranks_per_pod == 0;
     if (pod.owner_uid != job.meta.uid) {
       const bool is_first = gang.taken_name.empty() || pod.name < gang.taken_name;
-      if (is_rank && is_first) gang.taken_name = pod.name;
+      if (is_current && is_first) gang.taken_name = pod.name;
       continue;
     }
     gang.newest_attempt = std::max(gang.newest_attempt, identity->attempt);
-    if (is_rank) {
-      gang.ranks[static_cast<std::size_t>(identity->rank)] = &pod;
+    if (is_current) {
+      gang.pods[static_cast<std::size_t>(identity->rank / gang.ranks_per_pod)] = &pod;
     } else {
       gang.stale.push_back(&pod);
     }
@@ -68,14 +78,14 @@ bool is_succeeded(const Gang& gang, const PodView* pod) {
 }
 
 bool has_succeeded(const Gang& gang) {
-  return !gang.ranks.empty() &&
-         std::all_of(gang.ranks.begin(), gang.ranks.end(),
+  return !gang.pods.empty() &&
+         std::all_of(gang.pods.begin(), gang.pods.end(),
                      [&](const PodView* pod) { return is_succeeded(gang, pod); });
 }
 
 bool is_scheduled(const Gang& gang) {
-  return !gang.ranks.empty() &&
-         std::all_of(gang.ranks.begin(), gang.ranks.end(), [](const PodView* pod) {
+  return !gang.pods.empty() &&
+         std::all_of(gang.pods.begin(), gang.pods.end(), [](const PodView* pod) {
            return pod != nullptr && (!pod->node.empty() || pod->phase != PodPhase::kPending);
          });
 }
@@ -90,7 +100,7 @@ bool has_live_pods(const Gang& gang, api::Time now) {
   const auto is_live = [now](const PodView* pod) {
     return pod != nullptr && !has_ended(*pod) && !is_unreachable(*pod, now);
   };
-  return std::any_of(gang.ranks.begin(), gang.ranks.end(), is_live) ||
+  return std::any_of(gang.pods.begin(), gang.pods.end(), is_live) ||
          std::any_of(gang.stale.begin(), gang.stale.end(), is_live);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -16,16 +17,18 @@ namespace {
 
 constexpr std::chrono::seconds kCauseDelay{10};
 
-// The ranks that are lost, each with what is known of it.
+// The pods that are lost: of each the rank that failed first, with what is known of it.
 std::vector<RankFailure> failures_of(const Situation& s) {
   const bool was_scheduled = is_true(s.job.status, kScheduled);  // Note [A vanished rank]
   std::vector<RankFailure> failures;
-  for (int64_t rank = 0; rank < s.gang.size(); ++rank) {
-    const PodView* pod = s.gang.ranks[static_cast<std::size_t>(rank)];
+  for (std::size_t index = 0; index < s.gang.pods.size(); ++index) {
+    const PodView* pod = s.gang.pods[index];
+    const int64_t rank = s.gang.first_rank(index);
     if (pod == nullptr) {
       if (was_scheduled) failures.push_back(deleted_rank(rank));
     } else if (pod->phase == PodPhase::kFailed) {
-      failures.push_back(classify(*pod, rank, s.job.spec.command.empty()));
+      const PodRanks ranks = {.first = rank, .count = s.gang.ranks_per_pod};
+      failures.push_back(classify(*pod, ranks, s.job.spec.command.empty()));
     } else if (is_unreachable(*pod, s.now)) {
       failures.push_back(unreachable_rank(rank, *pod));
     } else if (pod->phase == PodPhase::kSucceeded && !is_succeeded(s.gang, pod)) {
@@ -40,10 +43,10 @@ std::vector<RankFailure> failures_of(const Situation& s) {
 std::optional<RankFailure> lost_node_behind(const Situation& s, const RankFailure& failure) {
   const std::string_view timeout = common::reason_of(common::ExitCode::kCollectiveTimeout);
   if (!failure.is_peer_loss && failure.reason != timeout) return std::nullopt;
-  for (int64_t rank = 0; rank < s.gang.size(); ++rank) {
-    const PodView* pod = s.gang.ranks[static_cast<std::size_t>(rank)];
+  for (std::size_t index = 0; index < s.gang.pods.size(); ++index) {
+    const PodView* pod = s.gang.pods[index];
     if (pod == nullptr || has_ended(*pod) || pod->node_state != NodeState::kUnready) continue;
-    return unreachable_rank(rank, *pod);
+    return unreachable_rank(s.gang.first_rank(index), *pod);
   }
   return std::nullopt;
 }
@@ -55,7 +58,7 @@ std::optional<Loss> find_loss(const Situation& s) {
   if (!cause) return std::nullopt;
   if (const std::optional<RankFailure> node = lost_node_behind(s, *cause)) return Loss{*node, {}};
   const bool has_running =
-      std::any_of(s.gang.ranks.begin(), s.gang.ranks.end(), [&](const PodView* pod) {
+      std::any_of(s.gang.pods.begin(), s.gang.pods.end(), [&](const PodView* pod) {
         return pod != nullptr && pod->phase == PodPhase::kRunning && !is_unreachable(*pod, s.now);
       });
   Loss loss = {.cause = *cause, .wait_until = std::nullopt};

@@ -73,7 +73,7 @@ void judge_spec(const Situation& s, Plan& next) {
 }
 
 // The world size that an attempt may have: that of the spec, or of the present attempt if only the
-// change was refused. Nothing if the job cannot run at all.
+// change was refused; spec.ranksPerPod divides it. Nothing if the job cannot run at all.
 std::optional<int64_t> allowed_ranks(const Situation& s, const TrainingJobStatus& status) {
   if (is_true(status, kAccepted)) return s.job.spec.ranks;
   if (!has_begun(status)) return std::nullopt;
@@ -89,6 +89,7 @@ Plan catch_up(const Situation& s, Plan next) {
   record_attempt(next.status,
                  {.number = s.gang.newest_attempt,
                   .ranks = next.status.ranks.desired,
+                  .ranks_per_pod = next.status.ranks.per_pod,
                   .reason = kStartingReason},
                  s.now);
   next.requeue_after = kNextRound;
@@ -100,7 +101,11 @@ Plan begin(const Situation& s, Plan next, std::optional<int64_t> ranks) {
   if (!ranks) return refuse(std::move(next));
   const bool resumes = is_true(next.status, kSuspended);
   const int64_t number = next.status.attempt + (has_begun(next.status) ? 1 : 0);
-  record_attempt(next.status, {.number = number, .ranks = *ranks, .reason = kStartingReason},
+  record_attempt(next.status,
+                 {.number = number,
+                  .ranks = *ranks,
+                  .ranks_per_pod = s.job.spec.ranks_per_pod,
+                  .reason = kStartingReason},
                  s.now);
   next.status.message.clear();
   if (resumes) {
@@ -179,7 +184,7 @@ Plan tend(const Situation& s, Plan next, std::optional<int64_t> ranks,
   }
   describe_gang(next.status, s.gang, s.now);
   tell_taken_name(s, next);
-  const bool is_complete = std::none_of(s.gang.ranks.begin(), s.gang.ranks.end(),
+  const bool is_complete = std::none_of(s.gang.pods.begin(), s.gang.pods.end(),
                                         [](const PodView* pod) { return pod == nullptr; });
   if (!ranks && !is_complete) next = refuse(std::move(next));
   if (loss) {

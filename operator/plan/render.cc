@@ -8,6 +8,7 @@
 
 #include "operator/api/template_check.h"
 #include "operator/plan/overlay.h"
+#include "operator/plan/resources.h"
 
 namespace lockstep::plan {
 namespace {
@@ -85,7 +86,7 @@ json render_env(const api::TrainingJob& job, const AttemptSpec& attempt, int64_t
   json env = {env_value("RANK", std::to_string(rank)),
               env_value("WORLD_SIZE", std::to_string(attempt.ranks)),
               env_value("LOCAL_RANK", "0"),
-              env_value("LOCAL_WORLD_SIZE", "1"),
+              env_value("LOCAL_WORLD_SIZE", std::to_string(attempt.ranks_per_pod)),
               env_value("MASTER_ADDR", master),
               env_value("MASTER_PORT", port),
               env_value("LOCKSTEP_JOB", std::string(kConfigFolder) + "/" + kConfigKey),
@@ -97,10 +98,14 @@ json render_env(const api::TrainingJob& job, const AttemptSpec& attempt, int64_t
               env_from_field("POD_NAMESPACE", "metadata.namespace"),
               env_from_field("POD_IP", "status.podIP"),
               env_from_field("NODE_NAME", "spec.nodeName")};
+  if (attempt.ranks_per_pod > 1) {  // what the launcher reads
+    env.push_back(env_value("LOCKSTEP_RANKS_PER_POD", std::to_string(attempt.ranks_per_pod)));
+    env.push_back(env_value("LOCKSTEP_GRACE_SECONDS", std::to_string(grace_period(job).count())));
+  }
   if (runs_own_command(job)) {  // what torchrun reads in place of its flags
-    env.push_back(env_value("PET_NNODES", std::to_string(attempt.ranks)));
-    env.push_back(env_value("PET_NODE_RANK", std::to_string(rank)));
-    env.push_back(env_value("PET_NPROC_PER_NODE", "1"));
+    env.push_back(env_value("PET_NNODES", std::to_string(attempt.ranks / attempt.ranks_per_pod)));
+    env.push_back(env_value("PET_NODE_RANK", std::to_string(rank / attempt.ranks_per_pod)));
+    env.push_back(env_value("PET_NPROC_PER_NODE", std::to_string(attempt.ranks_per_pod)));
     env.push_back(env_value("PET_MASTER_ADDR", master));
     env.push_back(env_value("PET_MASTER_PORT", port));
   }
@@ -150,13 +155,19 @@ json render_mounts(const api::TrainingJob& job) {
   return mounts;
 }
 
+// A rank that is alone in its pod needs nobody to start it.
+std::vector<std::string> runtime_command(int64_t ranks_per_pod) {
+  if (ranks_per_pod == 1) return {"lockstep-runtime"};
+  return {"lockstep-launch", "lockstep-runtime"};
+}
+
 json render_container(const api::TrainingJob& job, const AttemptSpec& attempt, int64_t rank,
                       const Settings& settings) {
   json container = {
       {"name", api::kTrainerContainer},
       {"image", job.spec.image.empty() ? settings.runtime_image : job.spec.image},
       {"command",
-       runs_own_command(job) ? job.spec.command : std::vector<std::string>{"lockstep-runtime"}},
+       runs_own_command(job) ? job.spec.command : runtime_command(attempt.ranks_per_pod)},
       {"env", render_env(job, attempt, rank, settings)},
       {"ports",
        {{{"name", "master"}, {"containerPort", settings.master_port}, {"protocol", "TCP"}},
@@ -167,7 +178,7 @@ json render_container(const api::TrainingJob& job, const AttemptSpec& attempt, i
        {{"allowPrivilegeEscalation", false}, {"capabilities", {{"drop", {"ALL"}}}}}}};
   if (!job.spec.args.empty()) container["args"] = job.spec.args;
   if (job.spec.resources.is_object() && !job.spec.resources.empty()) {
-    container["resources"] = job.spec.resources;
+    container["resources"] = pod_resources(job.spec.resources, attempt.ranks_per_pod);
   }
   return container;
 }

@@ -18,6 +18,7 @@ namespace lockstep::plan {
 struct AttemptSpec {
   int64_t number = 0;
   int64_t ranks = 1;  // world size of this attempt; spec.ranks may already be another
+  int64_t ranks_per_pod = 1;
   std::vector<std::string> avoided_nodes{};  // Note [Avoided, not forbidden]
   nlohmann::json pod_template{};             // as the attempt began; empty = none
 };
@@ -40,10 +41,13 @@ nlohmann::json render_config_map(const api::TrainingJob& job, const AttemptSpec&
 // The headless Service "<job>", through which ranks find rank 0 before it is ready.
 nlohmann::json render_service(const api::TrainingJob& job, const Settings& settings);
 
-// The pod of one rank. Its container runs as user and group 65532 ("nonroot" in our images and in
-// common base images), which also owns mounted volumes. `spec.env` comes after our variables and
-// never overrides one. Without an output every pod gets an empty folder of its own. The attempt's
-// template is laid over all that (overlay.h).
+// The pod of `rank`, and of the ranks after it where a pod holds several: `rank` is the first one.
+// It then asks for what all of them need, and its first process is the launcher (runtime/launch).
+// A program of the user's own is started once per pod: it is torchrun, or the launcher itself.
+// The container runs as user and group 65532 ("nonroot" in our images and in common base images),
+// which also owns mounted volumes. `spec.env` comes after our variables and never overrides one.
+// Without an output every pod gets an empty folder of its own. The attempt's template is laid over
+// all that (overlay.h).
 nlohmann::json render_pod(const api::TrainingJob& job, const AttemptSpec& attempt, int64_t rank,
                           const Settings& settings);
 

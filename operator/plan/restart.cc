@@ -21,6 +21,7 @@ using std::chrono::seconds;
 api::FirstFailure recorded(const RankFailure& cause, int64_t attempt, api::Time now) {
   return {.attempt = attempt,
           .rank = cause.rank,
+          .pod = cause.pod,
           .node = cause.node,
           .step = cause.step,
           .exit_code = cause.exit_code,
@@ -89,10 +90,12 @@ Plan restart_or_fail(const Situation& s, Plan next, RankFailure cause) {
     ++status.restarts;
     delay = restart_backoff(budget->used);
   }
-  record_attempt(
-      status,
-      {.number = status.attempt + 1, .ranks = status.ranks.desired, .reason = kRestartingReason},
-      s.now);
+  record_attempt(status,
+                 {.number = status.attempt + 1,
+                  .ranks = status.ranks.desired,
+                  .ranks_per_pod = status.ranks.per_pod,
+                  .reason = kRestartingReason},
+                 s.now);
   status.restart_not_before = s.now + delay;
   status.message = "restarting after " + text;
   next.events.push_back(

@@ -23,13 +23,12 @@ auto by_age(const Pulse& pulse) {
 // The pulses of ranks that should be making steps; empty if one of them was not asked.
 std::vector<Pulse> complete_pulses(const Situation& s) {
   std::vector<Pulse> pulses;
-  for (std::size_t rank = 0; rank < s.gang.ranks.size(); ++rank) {
-    const PodView* pod = s.gang.ranks[rank];
+  for (int64_t rank = 0; rank < s.gang.world_size(); ++rank) {
+    const PodView* pod = s.gang.pod_of(rank);
     if (pod == nullptr || pod->deleting) return {};
     if (pod->phase == PodPhase::kSucceeded) continue;
-    const auto found =
-        std::find_if(s.seen.pulses.begin(), s.seen.pulses.end(),
-                     [&](const Pulse& pulse) { return pulse.rank == static_cast<int64_t>(rank); });
+    const auto found = std::find_if(s.seen.pulses.begin(), s.seen.pulses.end(),
+                                    [&](const Pulse& pulse) { return pulse.rank == rank; });
     if (found == s.seen.pulses.end() || pod->phase != PodPhase::kRunning) return {};
     pulses.push_back(*found);
   }
@@ -56,7 +55,7 @@ std::optional<RankFailure> find_stall(const Situation& s) {
   const Pulse suspect =
       *std::min_element(pulses.begin(), pulses.end(),
                         [](const Pulse& a, const Pulse& b) { return by_age(a) < by_age(b); });
-  const PodView& pod = *s.gang.ranks[static_cast<std::size_t>(suspect.rank)];
+  const PodView& pod = *s.gang.pod_of(suspect.rank);
   if (pod.node_state == NodeState::kUnready) return unreachable_rank(suspect.rank, pod);
   return RankFailure{.rank = suspect.rank,
                      .verdict = Verdict::kRestart,
@@ -65,6 +64,7 @@ std::optional<RankFailure> find_stall(const Situation& s) {
                      .hint =
                          "its log may tell what it waits for; raise "
                          "failurePolicy.stallTimeoutSeconds if steps take longer",
+                     .pod = pod.name,
                      .node = pod.node,
                      .step = suspect.step,
                      .exit_code = -1,

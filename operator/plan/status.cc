@@ -24,10 +24,10 @@ std::string summary_of(const TrainingJobStatus& status) {
 
 // The first rank that cannot start and why, e.g. "rank 3: ImagePullBackOff".
 std::string obstacle_of(const Gang& gang) {
-  for (std::size_t rank = 0; rank < gang.ranks.size(); ++rank) {
-    const PodView* pod = gang.ranks[rank];
+  for (std::size_t index = 0; index < gang.pods.size(); ++index) {
+    const PodView* pod = gang.pods[index];
     if (pod != nullptr && pod->phase == PodPhase::kPending && !pod->waiting_reason.empty()) {
-      return "rank " + std::to_string(rank) + ": " + pod->waiting_reason;
+      return "rank " + std::to_string(gang.first_rank(index)) + ": " + pod->waiting_reason;
     }
   }
   return {};
@@ -105,18 +105,18 @@ void set_condition(TrainingJobStatus& status, const ConditionUpdate& update, Tim
 }
 
 void count_ranks(TrainingJobStatus& status, const Gang& gang) {
-  api::RankCounts counts = {.desired = status.ranks.desired};
-  for (const PodView* pod : gang.ranks) {
+  api::RankCounts counts = {.desired = status.ranks.desired, .per_pod = status.ranks.per_pod};
+  for (const PodView* pod : gang.pods) {
     if (pod == nullptr) continue;
     if (is_succeeded(gang, pod)) {
-      ++counts.succeeded;
+      counts.succeeded += gang.ranks_per_pod;
     } else if (pod->phase == PodPhase::kFailed) {
-      ++counts.failed;
+      counts.failed += gang.ranks_per_pod;
     } else if (pod->phase == PodPhase::kRunning) {
-      ++counts.running;
+      counts.running += gang.ranks_per_pod;
     }
   }
-  counts.pending = gang.size() - counts.running - counts.succeeded - counts.failed;
+  counts.pending = gang.world_size() - counts.running - counts.succeeded - counts.failed;
   status.ranks = counts;
 }
 
@@ -126,7 +126,7 @@ void describe_gang(TrainingJobStatus& status, const Gang& gang, Time now) {
   const std::string waiting = gang.taken_name.empty() ? "WaitingForNodes" : "NameTaken";
   latch(status, kScheduled, is_scheduled(gang), waiting, now);
 
-  const bool runs = ranks.running > 0 && ranks.running + ranks.succeeded == gang.size();
+  const bool runs = ranks.running > 0 && ranks.running + ranks.succeeded == gang.world_size();
   const bool restarts = has_reason(status, kRunning, kRestartingReason);
   latch(status, kRunning, runs, restarts ? kRestartingReason : kStartingReason, now);
 
@@ -178,7 +178,7 @@ void quiet_progress(TrainingJobStatus& status) {
 bool report_straggler(TrainingJobStatus& status, const Observation& seen, const Gang& gang,
                       Time now) {
   const bool is_rank =
-      seen.straggler && seen.straggler->rank >= 0 && seen.straggler->rank < gang.size();
+      seen.straggler && seen.straggler->rank >= 0 && seen.straggler->rank < gang.world_size();
   if (!is_rank && seen.knows_stragglers) clear_straggler(status, "Recovered", now);
   if (!is_rank) {
     if (status.straggler) status.message = summarize(*status.straggler);
@@ -186,7 +186,7 @@ bool report_straggler(TrainingJobStatus& status, const Observation& seen, const 
   }
   const bool is_new = !status.straggler || status.straggler->rank != seen.straggler->rank;
   if (is_new) {  // its ratio changes all the time: no reason to write
-    const PodView* pod = gang.ranks[static_cast<std::size_t>(seen.straggler->rank)];
+    const PodView* pod = gang.pod_of(seen.straggler->rank);
     char ratio[32];
     std::snprintf(ratio, sizeof ratio, "%.2f", seen.straggler->ratio);
     status.straggler = api::Straggler{

@@ -21,7 +21,7 @@ Plan suspended(const Situation& s, Plan next) {
   set_condition(next.status, {.type = kSuspended, .value = true, .reason = "Suspended"}, s.now);
   set_condition(next.status, {.type = kScheduled, .reason = "Suspended"}, s.now);
   set_condition(next.status, {.type = kRunning, .reason = "Suspended"}, s.now);
-  next.status.ranks = {.desired = next.status.ranks.desired};
+  next.status.ranks = {.desired = next.status.ranks.desired, .per_pod = next.status.ranks.per_pod};
   next.status.restart_not_before.reset();
   clear_straggler(next.status, "Suspended", s.now);
   next.status.state = "Suspended";
@@ -42,7 +42,10 @@ Plan stopped(const Situation& s, Plan next, std::optional<int64_t> ranks) {
     set_condition(next.status, {.type = kSuspended, .reason = "Resumed"}, s.now);
   }
   record_attempt(next.status,
-                 {.number = next.status.attempt + 1, .ranks = *ranks, .reason = kStartingReason},
+                 {.number = next.status.attempt + 1,
+                  .ranks = *ranks,
+                  .ranks_per_pod = s.job.spec.ranks_per_pod,
+                  .reason = kStartingReason},
                  s.now);
   next.status.message.clear();
   next.requeue_after = kNextRound;
@@ -72,8 +75,8 @@ Plan stop(const Situation& s, Plan next, std::optional<int64_t> ranks) {
   if (has_stopped && !suspends) return stopped(s, std::move(next), ranks);
 
   delete_stale_pods(s, next);
-  for (const PodView* pod : s.gang.ranks) {
-    // A rank that ended by itself stays as it is until the others stopped: how it ended counts.
+  for (const PodView* pod : s.gang.pods) {
+    // A pod that ended by itself stays as it is until the others stopped: how it ended counts.
     if (pod != nullptr && (has_stopped || !has_ended(*pod))) {
       delete_pod(next, pod, grace_period(s.job));
     }

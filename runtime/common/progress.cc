@@ -95,6 +95,10 @@ JobProgress decode_object(const nlohmann::json& json) {
 
 }  // namespace
 
+std::string status_path(int64_t rank, int64_t ranks_per_pod) {
+  return ranks_per_pod == 1 ? "/status" : "/status/" + std::to_string(rank);
+}
+
 std::string encode(const JobProgress& progress) {
   nlohmann::ordered_json json = {{"job", progress.job},
                                  {"attempt", progress.attempt},

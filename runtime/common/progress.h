@@ -56,6 +56,9 @@ struct JobProgress {
   std::optional<MemoryUse> memory{};         // of this rank
 };
 
+// Where `rank` answers on the port of its pod, which `ranks_per_pod` ranks share.
+std::string status_path(int64_t rank, int64_t ranks_per_pod);
+
 std::string encode(const JobProgress& progress);  // JSON, camelCase
 Result<JobProgress> decode_progress(std::string_view json);
 

@@ -12,4 +12,8 @@ namespace lockstep::common {
 // Source: resource.Quantity of k8s.io/apimachinery.
 std::optional<int64_t> quantity_bytes(const std::string& text);
 
+// `text` times `factor` (at least 1), exactly and in the same unit: "1.5Gi" times 4 is "6Gi".
+// Nothing if the text is no quantity, or is negative.
+std::optional<std::string> multiply_quantity(const std::string& text, int64_t factor);
+
 }  // namespace lockstep::common

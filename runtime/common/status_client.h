@@ -9,9 +9,18 @@
 
 namespace lockstep::common {
 
-// GET http://host:port/status. `timeout` bounds connecting and each read by itself.
-// Errors: kUnavailable (no answer, or not 200), kDataLoss (an answer that is no progress).
-Result<JobProgress> fetch_status(const std::string& host, int port,
-                                 std::chrono::milliseconds timeout);
+// A page of a rank, or of the launcher of its pod.
+struct PageAddress {
+  std::string host;
+  int port = 0;
+  std::string path = "/status";
+};
+
+// GET http://host:port/path; the body. `timeout` bounds connecting and each read by itself.
+// Errors: kUnavailable (no answer, or not 200).
+Result<std::string> fetch_page(const PageAddress& page, std::chrono::milliseconds timeout);
+
+// The same of a page that tells progress. Errors also: kDataLoss (an answer that is no progress).
+Result<JobProgress> fetch_status(const PageAddress& page, std::chrono::milliseconds timeout);
 
 }  // namespace lockstep::common

@@ -79,6 +79,10 @@ Result<WorkerEnv> read_worker_env(const Lookup& lookup) {
                    read_int(lookup, {"LOCKSTEP_METRICS_PORT", 0, kMaxPort, 9400}));
   env.listen_address = lookup("LOCKSTEP_LISTEN_ADDRESS").value_or("0.0.0.0");
   env.termination_path = lookup("LOCKSTEP_TERMINATION_MESSAGE").value_or("/dev/termination-log");
+  env.metrics_port_file = lookup("LOCKSTEP_METRICS_PORT_FILE").value_or("");
+  ASSIGN_OR_RETURN(env.ranks_per_pod, read_int(lookup, {"LOCKSTEP_RANKS_PER_POD", 1,
+                                                        env.local_world_size - env.local_rank, 1}));
+  ASSIGN_OR_RETURN(env.grace_seconds, read_int(lookup, {"LOCKSTEP_GRACE_SECONDS", 1, 1 << 20, 30}));
   return env;
 }
 

@@ -32,10 +32,14 @@ struct WorkerEnv {
   std::string output;                          // LOCKSTEP_OUTPUT
   OutputMode output_mode = OutputMode::kAuto;  // LOCKSTEP_OUTPUT_MODE
   int metrics_port = 9400;                     // LOCKSTEP_METRICS_PORT; 0 = any free port
+  std::string metrics_port_file;  // LOCKSTEP_METRICS_PORT_FILE: where to write that port, if given
   // LOCKSTEP_LISTEN_ADDRESS: where this rank's servers (HTTP, rendezvous) listen; all addresses
   // unless set. A laptop's ranks listen on loopback only.
   std::string listen_address = "0.0.0.0";
   std::string termination_path;  // LOCKSTEP_TERMINATION_MESSAGE, default /dev/termination-log
+  // For the launcher, to which the variables above describe the pod's first rank.
+  int ranks_per_pod = 1;   // LOCKSTEP_RANKS_PER_POD
+  int grace_seconds = 30;  // LOCKSTEP_GRACE_SECONDS: what ranks may take to stop in good order
 };
 
 // Reads and checks the environment through `lookup` (getenv in main, a map in tests).

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <fstream>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -58,6 +59,18 @@ class Ending {
   std::atomic_flag taken_;
 };
 
+// Tells the launcher where this rank answers; complete once the file has its name.
+void tell_port(const RankState& s, int port) {
+  const std::string& path = s.env.metrics_port_file;
+  if (path.empty()) return;
+  const std::string draft = path + ".draft";
+  std::ofstream file(draft);
+  file << port << "\n";
+  file.close();
+  if (file && std::rename(draft.c_str(), path.c_str()) == 0) return;
+  s.log.warning("port not told: the pod's pages lack this rank", {{"path", path}});
+}
+
 std::unique_ptr<HttpServer> serve_status(const RankState& s, StatusBoard& board) {
   if (std::optional<GpuUtilization> gpu = GpuUtilization::open(kNvmlLibrary, s.env.local_rank)) {
     board.watch_gpu(*std::move(gpu));
@@ -68,6 +81,7 @@ std::unique_ptr<HttpServer> serve_status(const RankState& s, StatusBoard& board)
   std::unique_ptr<HttpServer> serving =
       value_or_raise(std::move(server), taken ? ExitCode::kPortInUse : ExitCode::kInvalidConfig);
   s.log.info("serving", {{"port", serving->port()}});
+  tell_port(s, serving->port());
   return serving;
 }
 

@@ -28,6 +28,7 @@ check() { # binary dockerfile
 check "$bin/lockstep-operator" "$source/docker/operator.Dockerfile"
 check "$bin/lockstep" "$source/docker/operator.Dockerfile"
 check "$bin/lockstep-runtime" "$source/docker/runtime-cpu.Dockerfile"
+check "$bin/lockstep-launch" "$source/docker/runtime-cpu.Dockerfile"
 # libtorch_cpu.so brings needs of its own.
 check "$site/torch/lib/libtorch_cpu.so" "$source/docker/runtime-cpu.Dockerfile"
 

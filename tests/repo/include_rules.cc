@@ -15,6 +15,7 @@ const std::map<std::string, std::set<std::string>>& allowed_includes() {
       {"runtime/common", {}},
       {"runtime/kernels", {"runtime/common"}},
       {"runtime/model", {"runtime/common", "runtime/kernels"}},
+      {"runtime/launch", {"runtime/common"}},
       {"runtime/optim", {"runtime/common", "runtime/kernels"}},
       {"runtime/data", {"runtime/common", "runtime/checkpoint"}},  // files that survive a crash
       {"runtime/comm", {"runtime/common"}},

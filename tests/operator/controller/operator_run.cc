@@ -16,7 +16,7 @@ ClusterView::Options view_options() {
   return {"", [](const kube::ObjectKey&) {}, [](const std::string&) {}};
 }
 
-common::Result<common::JobProgress> nobody_answers(const std::string&, int) {
+common::Result<common::JobProgress> nobody_answers(const ProgressTarget&) {
   return common::Error{common::ErrorCode::kUnavailable, "no rank answers here", ""};
 }
 

@@ -78,7 +78,7 @@ JobProgress at_step(const std::string& job, int attempt, int64_t step) {
 struct Polled {
   Ranks ranks;
   ProgressPoller poller{{.interval = milliseconds(1), .num_threads = 2},
-                        [this](const std::string& host, int) { return ranks.fetch(host); },
+                        [this](const ProgressTarget& target) { return ranks.fetch(target.host); },
                         [this](const kube::ObjectKey& job) { ranks.wake(job); }};
 };
 

@@ -76,7 +76,7 @@ TEST(ReconcilerTest, MakesNoCallForAJobThatRunsWithoutNews) {
 }
 
 TEST(ReconcilerTest, WritesTheProgressOfAStepThatStandsOnce) {
-  OperatorRun cluster(keeps_running, [](const std::string&, int) {
+  OperatorRun cluster(keeps_running, [](const ProgressTarget&) {
     common::JobProgress progress;
     progress.job = kDemo.name;
     progress.phase = "training";

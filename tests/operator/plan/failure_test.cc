@@ -39,7 +39,7 @@ TEST(FailureTest, TypedExitCodesDecideTheVerdict) {
       {ExitCode::kPreempted, Verdict::kRestartFree, "Preempted"},
   };
   for (const auto& row : table) {
-    const RankFailure failure = classify(failed_pod(static_cast<int>(row.code)), 3, true);
+    const RankFailure failure = classify(failed_pod(static_cast<int>(row.code)), {3}, true);
     EXPECT_EQ(failure.verdict, row.verdict) << row.reason;
     EXPECT_EQ(failure.reason, row.reason);
     EXPECT_EQ(failure.rank, 3);
@@ -51,36 +51,36 @@ TEST(FailureTest, TypedExitCodesDecideTheVerdict) {
 }
 
 TEST(FailureTest, UnknownExitCodeRestartsWithinTheBudget) {
-  EXPECT_EQ(classify(failed_pod(1), 0, true).verdict, Verdict::kRestart);
-  EXPECT_EQ(classify(failed_pod(1), 0, true).reason, "ExitCode1");
-  EXPECT_EQ(classify(failed_pod(137), 0, true).message, "ended by signal 9");
-  EXPECT_EQ(classify(failed_pod(0), 0, true).verdict, Verdict::kRestart);
-  EXPECT_EQ(classify(failed_pod(-5), 0, true).verdict, Verdict::kRestart);
-  EXPECT_EQ(classify(failed_pod(int64_t{1} << 40), 0, true).verdict, Verdict::kRestart);
+  EXPECT_EQ(classify(failed_pod(1), {0}, true).verdict, Verdict::kRestart);
+  EXPECT_EQ(classify(failed_pod(1), {0}, true).reason, "ExitCode1");
+  EXPECT_EQ(classify(failed_pod(137), {0}, true).message, "ended by signal 9");
+  EXPECT_EQ(classify(failed_pod(0), {0}, true).verdict, Verdict::kRestart);
+  EXPECT_EQ(classify(failed_pod(-5), {0}, true).verdict, Verdict::kRestart);
+  EXPECT_EQ(classify(failed_pod(int64_t{1} << 40), {0}, true).verdict, Verdict::kRestart);
 }
 
 TEST(FailureTest, OwnProgramsExitCodesMeanNothingToUsUnlessTheySaySo) {
   PodView pod = failed_pod(static_cast<int>(ExitCode::kInvalidConfig));
-  EXPECT_EQ(classify(pod, 0, false).verdict, Verdict::kRestart);
+  EXPECT_EQ(classify(pod, {0}, false).verdict, Verdict::kRestart);
   pod.exit->message = common::encode({.rank = 0, .step = 5, .reason = "InvalidConfig"});
-  EXPECT_EQ(classify(pod, 0, false).verdict, Verdict::kFail);
+  EXPECT_EQ(classify(pod, {0}, false).verdict, Verdict::kFail);
 }
 
 TEST(FailureTest, MemoryThatRanOutHasOneVerdictWhoeverNoticed) {
   PodView killed = failed_pod(137);  // by the kernel
   killed.exit->reason = "OOMKilled";
   const PodView refused = failed_pod(static_cast<int>(ExitCode::kOutOfMemory));  // by bad_alloc
-  EXPECT_EQ(classify(killed, 0, true).verdict, Verdict::kRestart);
-  EXPECT_EQ(classify(refused, 0, true).verdict, Verdict::kRestart);
-  EXPECT_FALSE(classify(killed, 0, true).blames_node);
-  EXPECT_FALSE(classify(refused, 0, true).blames_node);
+  EXPECT_EQ(classify(killed, {0}, true).verdict, Verdict::kRestart);
+  EXPECT_EQ(classify(refused, {0}, true).verdict, Verdict::kRestart);
+  EXPECT_FALSE(classify(killed, {0}, true).blames_node);
+  EXPECT_FALSE(classify(refused, {0}, true).blames_node);
 }
 
 TEST(FailureTest, OutOfMemoryKillIsRecognisedByReasonNotByCode) {
   for (const int64_t code : {137, 7, 78}) {  // 7: a child was killed, the main process went on
     PodView pod = failed_pod(code);
     pod.exit->reason = "OOMKilled";
-    const RankFailure failure = classify(pod, 0, true);
+    const RankFailure failure = classify(pod, {0}, true);
     EXPECT_EQ(failure.reason, "OOMKilled");
     EXPECT_EQ(failure.verdict, Verdict::kRestart);
     EXPECT_NE(failure.hint.find("resources.limits.memory"), std::string::npos);
@@ -92,27 +92,27 @@ TEST(FailureTest, TheNodesReasonsCostNothing) {
                              "OutOfcpu", "OutOfnvidia.com/gpu", "UnexpectedAdmissionError"}) {
     PodView pod = failed_pod(137);
     pod.reason = reason;
-    EXPECT_EQ(classify(pod, 0, true).verdict, Verdict::kRestartFree) << reason;
-    EXPECT_EQ(classify(pod, 0, true).reason, reason);
+    EXPECT_EQ(classify(pod, {0}, true).verdict, Verdict::kRestartFree) << reason;
+    EXPECT_EQ(classify(pod, {0}, true).reason, reason);
     pod.exit.reset();
-    EXPECT_EQ(classify(pod, 0, true).verdict, Verdict::kRestartFree) << reason;
+    EXPECT_EQ(classify(pod, {0}, true).verdict, Verdict::kRestartFree) << reason;
   }
 }
 
 TEST(FailureTest, PodDeletedFromOutsideCostsNothingUnlessItSaidItCannotRun) {
   PodView pod = failed_pod(143);
   pod.deleting = true;
-  EXPECT_EQ(classify(pod, 0, false).verdict, Verdict::kRestartFree);
-  EXPECT_EQ(classify(pod, 0, false).reason, "PodDeleted");
+  EXPECT_EQ(classify(pod, {0}, false).verdict, Verdict::kRestartFree);
+  EXPECT_EQ(classify(pod, {0}, false).reason, "PodDeleted");
   pod.exit->exit_code = static_cast<int>(ExitCode::kInputNotFound);
-  EXPECT_EQ(classify(pod, 0, true).verdict, Verdict::kFail);
+  EXPECT_EQ(classify(pod, {0}, true).verdict, Verdict::kFail);
 }
 
 TEST(FailureTest, FailedPodWithoutExitIsRestarted) {
   PodView pod = failed_pod(1);
   pod.exit.reset();
   pod.reason = "Strange";
-  const RankFailure failure = classify(pod, 0, true);
+  const RankFailure failure = classify(pod, {0}, true);
   EXPECT_EQ(failure.verdict, Verdict::kRestart);
   EXPECT_EQ(failure.exit_code, -1);
   EXPECT_EQ(failure.message, "the pod failed without an exit code: Strange");
@@ -127,7 +127,7 @@ TEST(FailureTest, TerminationMessageIsFoundAfterLinesOfLog) {
                                       .message = "loss is nan",
                                       .hint = "lower optimizer.lr"}) +
                       "\n";
-  const RankFailure failure = classify(pod, 0, true);
+  const RankFailure failure = classify(pod, {0}, true);
   EXPECT_EQ(failure.message, "loss is nan");
   EXPECT_EQ(failure.hint, "lower optimizer.lr");
   EXPECT_EQ(failure.step, 120);
@@ -136,9 +136,9 @@ TEST(FailureTest, TerminationMessageIsFoundAfterLinesOfLog) {
 TEST(FailureTest, AnythingElseShowsItsLastLineAsValidText) {
   PodView pod = failed_pod(1);
   pod.exit->message = "Traceback\n  ValueError: \xff\xfe bad\n\n";
-  EXPECT_EQ(classify(pod, 0, false).message, "  ValueError: \xEF\xBF\xBD\xEF\xBF\xBD bad");
+  EXPECT_EQ(classify(pod, {0}, false).message, "  ValueError: \xEF\xBF\xBD\xEF\xBF\xBD bad");
   pod.exit->message = std::string(5000, 'x');
-  EXPECT_EQ(classify(pod, 0, false).message.size(), 1024u);
+  EXPECT_EQ(classify(pod, {0}, false).message.size(), 1024u);
 }
 
 RankFailure at(int64_t rank, int64_t second, bool is_peer_loss) {
@@ -167,6 +167,31 @@ TEST(FailureTest, BackoffDoublesUpToAMinute) {
   }
   EXPECT_EQ(restart_backoff(0).count(), 1);
   EXPECT_EQ(restart_backoff(1000000).count(), 60);
+}
+
+TEST(FailureTest, PodOfSeveralRanksNamesTheOneThatItsLauncherNames) {
+  PodView pod = failed_pod(137);
+  pod.name = "demo-0-4";
+  const struct {
+    const char* message;
+    int64_t expected;
+  } table[] = {
+      {R"({"rank":6,"step":9,"reason":"ExitCode137","message":"ended by signal 9"})", 6},
+      {R"({"rank":7,"step":9,"reason":"ExitCode137","message":"ended by signal 9"})", 7},
+      {R"({"rank":8,"step":9,"reason":"ExitCode137","message":"of another pod"})", 4},
+      {R"({"rank":-1,"step":9,"reason":"ExitCode137","message":"of none"})", 4},
+      {"", 4},
+  };
+  for (const auto& row : table) {
+    pod.exit->message = row.message;
+    const RankFailure failure = classify(pod, {.first = 4, .count = 4}, true);
+    EXPECT_EQ(failure.rank, row.expected) << row.message;
+    EXPECT_EQ(failure.pod, "demo-0-4");
+    EXPECT_EQ(failure.reason, "ExitCode137");
+  }
+  pod.exit->reason = "OOMKilled";
+  pod.exit->message = table[0].message;
+  EXPECT_EQ(classify(pod, {.first = 4, .count = 4}, true).rank, 6);
 }
 
 }  // namespace

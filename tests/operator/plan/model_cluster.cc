@@ -133,7 +133,7 @@ PodView& ModelCluster::add_pod(int64_t attempt, int64_t rank, const std::string&
 }
 
 void ModelCluster::run_all() {
-  for (int64_t rank = 0; rank < job.status.ranks.desired; ++rank) {
+  for (int64_t rank = 0; rank < job.status.ranks.desired; rank += job.status.ranks.per_pod) {
     pod(rank).node = "node-" + std::to_string(rank);
     pod(rank).phase = PodPhase::kRunning;
   }

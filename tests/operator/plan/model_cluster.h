@@ -32,7 +32,7 @@ class ModelCluster {
   // Plans and applies until nothing changes; returns the number of rounds, or 100 if it never ends.
   int settle();
 
-  // The pod of a rank of the current attempt. Precondition: it exists.
+  // The pod whose first rank is `rank`, of the current attempt. Precondition: it exists.
   PodView& pod(int64_t rank);
   PodView& add_pod(int64_t attempt, int64_t rank, const std::string& owner_uid);
   // All pods of the current attempt run on a node.

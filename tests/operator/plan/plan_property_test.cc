@@ -222,6 +222,7 @@ class World {
   api::TrainingJob first_job() {
     const int64_t ranks = dice_.pick<int64_t>({1, 2, 4});
     api::TrainingJob job = dice_.one_in(8) ? training_job(ranks) : command_job(ranks);
+    if (ranks > 1 && dice_.one_in(3)) job.spec.ranks_per_pod = 2;
     job.spec.failure_policy.max_restarts = dice_.below(4);
     job.spec.failure_policy.stall_timeout = seconds(30);
     if (dice_.one_in(4)) job.spec.active_deadline = seconds(60 + dice_.below(600));
@@ -282,6 +283,7 @@ class World {
       spec.suspend = !spec.suspend;
     } else {
       spec.ranks = dice_.pick<int64_t>({1, 2, 4});
+      spec.ranks_per_pod = spec.ranks > 1 ? dice_.pick<int64_t>({1, 2}) : 1;
     }
     cluster_.change_spec();
   }

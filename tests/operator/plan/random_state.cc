@@ -42,6 +42,7 @@ api::TrainingJob random_job(Dice& dice) {
   const int64_t ranks = dice.pick<int64_t>({1, 2, 2, 3, 4});
   api::TrainingJob job = dice.one_in(8) ? training_job(ranks) : command_job(ranks);
   api::TrainingJobSpec& spec = job.spec;
+  if (ranks % 2 == 0 && dice.one_in(3)) spec.ranks_per_pod = 2;
   spec.failure_policy.max_restarts = dice.below(4);
   spec.suspend = dice.one_in(5);
   if (dice.one_in(20)) spec.managed_by = dice.pick<std::string>({"lockstep.dev/operator", "x/y"});
@@ -62,6 +63,7 @@ api::TrainingJob random_job(Dice& dice) {
   spec.clean_pod_policy = dice.pick(
       {api::CleanPodPolicy::kRunning, api::CleanPodPolicy::kAll, api::CleanPodPolicy::kNone});
   if (dice.one_in(40)) spec.ranks = dice.pick<int64_t>({-1, 0});
+  if (dice.one_in(40)) spec.ranks_per_pod = dice.pick<int64_t>({-1, 0, 3});
   if (dice.one_in(4000)) spec.ranks = dice.pick<int64_t>({5000, int64_t{1} << 60});
   if (dice.one_in(40)) spec.train = dice.pick<nlohmann::json>({nullptr, 3, "x", {{"steps", "y"}}});
   if (dice.one_in(40)) spec.inputs = dice.pick<nlohmann::json>({3, {1, 2}, {{{"name", 5}}}});
@@ -98,9 +100,11 @@ void randomize_status(api::TrainingJob& job, Dice& dice) {
   status.restarts = dice.below(5);
   status.ranks.desired = dice.one_in(4) ? dice.below(6) - 1 : job.spec.ranks;
   if (dice.one_in(1000)) status.ranks.desired = int64_t{1} << 62;
+  status.ranks.per_pod = dice.one_in(8) ? dice.below(6) - 1 : job.spec.ranks_per_pod;
   if (!dice.one_in(6)) status.start_time = kStart - seconds(1000);
   if (dice.one_in(4)) status.restart_not_before = kStart + seconds(dice.below(20) - 10);
-  if (dice.one_in(4)) status.first_failure = api::FirstFailure{.rank = 1, .reason = "x"};
+  if (dice.one_in(4))
+    status.first_failure = api::FirstFailure{.rank = 1, .pod = "demo-0-1", .reason = "x"};
   if (dice.one_in(3)) status.progress = api::ProgressStatus{.step = 5, .total_steps = 9};
   status.budget = {.used = dice.below(5), .checkpoint_step = dice.below(9)};
   if (status.progress && dice.one_in(2)) status.progress->last_checkpoint_step = dice.below(9);

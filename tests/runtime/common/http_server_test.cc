@@ -60,7 +60,7 @@ TEST(HttpServerTest, ForeignAddressIsATypedError) {
 
 TEST(StatusClientTest, FetchesProgress) {
   const auto server = serve({{"/status", progress_answer}});
-  const auto progress = fetch_status("127.0.0.1", server->port(), seconds(20));
+  const auto progress = fetch_status({.host = "127.0.0.1", .port = server->port()}, seconds(20));
   ASSERT_TRUE(progress) << progress.error().message;
   EXPECT_EQ(progress->job, "tiny");
   EXPECT_EQ(progress->step, 7);
@@ -69,9 +69,11 @@ TEST(StatusClientTest, FetchesProgress) {
 TEST(StatusClientTest, SilenceAndNonsenseAreErrors) {
   auto server = serve({{"/status", [] { return HttpResponse{.body = "hello"}; }}});
   const int port = server->port();
-  EXPECT_EQ(fetch_status("127.0.0.1", port, seconds(20)).error().code, ErrorCode::kDataLoss);
+  EXPECT_EQ(fetch_status({.host = "127.0.0.1", .port = port}, seconds(20)).error().code,
+            ErrorCode::kDataLoss);
   server.reset();
-  EXPECT_EQ(fetch_status("127.0.0.1", port, seconds(20)).error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(fetch_status({.host = "127.0.0.1", .port = port}, seconds(20)).error().code,
+            ErrorCode::kUnavailable);
 }
 
 }  // namespace

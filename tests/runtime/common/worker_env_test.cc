@@ -20,7 +20,10 @@ Variables complete() {
           {"LOCKSTEP_ATTEMPT", "3"},
           {"LOCKSTEP_RUN_ID", "7c9e"},
           {"LOCKSTEP_OUTPUT", "/output"},
-          {"LOCKSTEP_METRICS_PORT", "0"}};
+          {"LOCKSTEP_METRICS_PORT", "0"},
+          {"LOCKSTEP_METRICS_PORT_FILE", "/run/port"},
+          {"LOCKSTEP_RANKS_PER_POD", "1"},
+          {"LOCKSTEP_GRACE_SECONDS", "135"}};
 }
 
 Result<WorkerEnv> read(const Variables& variables) {
@@ -47,6 +50,21 @@ TEST(WorkerEnvTest, ReadsEveryVariable) {
   EXPECT_EQ(env->output_mode, OutputMode::kAuto);
   EXPECT_EQ(env->metrics_port, 0);
   EXPECT_EQ(env->termination_path, "/dev/termination-log");
+  EXPECT_EQ(env->metrics_port_file, "/run/port");
+  EXPECT_EQ(env->ranks_per_pod, 1);
+  EXPECT_EQ(env->grace_seconds, 135);
+}
+
+TEST(WorkerEnvTest, PodHoldsNoMoreRanksThanAreLocal) {
+  Variables variables = complete();
+  variables["LOCAL_RANK"] = "0";
+  variables["LOCKSTEP_RANKS_PER_POD"] = "2";
+  EXPECT_TRUE(read(variables));
+  variables["LOCKSTEP_RANKS_PER_POD"] = "3";
+  const auto env = read(variables);
+  ASSERT_FALSE(env);
+  EXPECT_EQ(env.error().message,
+            "LOCKSTEP_RANKS_PER_POD: expected a number from 1 to 2, found '3'");
 }
 
 TEST(WorkerEnvTest, OneRankNeedsNoMaster) {

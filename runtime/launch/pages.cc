@@ -1,0 +1,67 @@
+#include "runtime/launch/pages.h"
+
+#include <chrono>
+#include <fstream>
+#include <vector>
+
+#include "runtime/common/metrics.h"
+#include "runtime/common/progress.h"
+#include "runtime/common/status_client.h"
+#include "runtime/launch/metrics_page.h"
+
+namespace lockstep::launch {
+namespace {
+
+using common::Error;
+using common::ErrorCode;
+using common::HttpResponse;
+using common::Result;
+
+constexpr std::chrono::milliseconds kPatience{500};  // less than whoever asks us has
+
+Result<std::string> ask(const PodRanks& ranks, int rank, const std::string& path) {
+  int port = 0;
+  if (!(std::ifstream(port_file(ranks.folder, rank)) >> port)) {
+    return Error{ErrorCode::kUnavailable, "rank " + std::to_string(rank) + " does not listen", ""};
+  }
+  return common::fetch_page({.host = ranks.host, .port = port, .path = path}, kPatience);
+}
+
+HttpResponse status_of(const PodRanks& ranks, int rank) {
+  Result<std::string> body = ask(ranks, rank, "/status");
+  if (!body) return {.status = 503, .body = body.error().message + "\n"};
+  return {.content_type = "application/json", .body = std::move(body).value()};
+}
+
+HttpResponse metrics_of(const PodRanks& ranks) {
+  std::vector<std::string> pages;
+  std::string up =
+      "# HELP lockstep_rank_up 1 if the rank answers the launcher of its pod.\n"
+      "# TYPE lockstep_rank_up gauge\n";
+  for (int rank = ranks.first_rank; rank < ranks.first_rank + ranks.num_ranks; ++rank) {
+    Result<std::string> page = ask(ranks, rank, "/metrics");
+    up += "lockstep_rank_up{rank=\"" + std::to_string(rank) + "\"} " + (page ? "1" : "0") + "\n";
+    if (page) pages.push_back(std::move(page).value());
+  }
+  pages.push_back(std::move(up));
+  return {.content_type = common::kMetricsContentType, .body = join_pages(pages)};
+}
+
+}  // namespace
+
+std::string port_file(const std::string& folder, int rank) {
+  return folder + "/rank-" + std::to_string(rank) + ".port";
+}
+
+std::map<std::string, common::HttpHandler> pod_routes(const PodRanks& ranks) {
+  std::map<std::string, common::HttpHandler> routes = {
+      {"/healthz", [] { return HttpResponse{.body = "ok\n"}; }},
+      {"/status", [ranks] { return status_of(ranks, ranks.first_rank); }},
+      {"/metrics", [ranks] { return metrics_of(ranks); }}};
+  for (int rank = ranks.first_rank; rank < ranks.first_rank + ranks.num_ranks; ++rank) {
+    routes["/status/" + std::to_string(rank)] = [ranks, rank] { return status_of(ranks, rank); };
+  }
+  return routes;
+}
+
+}  // namespace lockstep::launch

@@ -1,0 +1,35 @@
+// One rank as a child of the launcher.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "runtime/common/result.h"
+
+namespace lockstep::launch {
+
+struct RankProcess {
+  pid_t pid = 0;    // leader of a process group of its own
+  int output = -1;  // read end of its standard output and error; never blocks
+};
+
+// Starts `command` with `env` on top of our own environment. It is killed when the calling thread
+// ends. Errors: kNotFound if the program cannot be executed, kUnavailable if there is no room for
+// another process.
+common::Result<RankProcess> start_rank(const std::vector<std::string>& command,
+                                       const std::map<std::string, std::string>& env);
+
+struct EndedProcess {
+  pid_t pid = 0;
+  int exit_code = 0;  // 128 + signal if a signal ended it
+};
+
+// Reaps one child that has ended, whether we started it or it lost its parent, and kills what is
+// left of its process group. Nothing if all children run.
+std::optional<EndedProcess> reap_one();
+
+}  // namespace lockstep::launch

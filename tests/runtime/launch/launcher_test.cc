@@ -1,0 +1,203 @@
+// The launcher with real processes: shells that stand for ranks.
+#include "runtime/launch/launcher.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/common/exit_code.h"
+
+namespace lockstep::launch {
+namespace {
+
+using common::TerminationMessage;
+
+constexpr std::chrono::seconds kLiveness{60};
+
+std::string read_text(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+bool await(const std::function<bool()>& holds) {
+  const auto limit = Clock::now() + kLiveness;
+  while (!holds()) {
+    if (Clock::now() > limit) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
+// It is there and not only waits to be reaped by whoever took it over.
+bool is_alive(pid_t pid) {
+  const std::string stat = read_text("/proc/" + std::to_string(pid) + "/stat");
+  const std::size_t name_end = stat.rfind(')');
+  return name_end != std::string::npos && stat.substr(name_end + 2, 1) != "Z";
+}
+
+// The launcher of ranks 2, 3, ... of six, as a process of its own.
+class LauncherTest : public ::testing::Test {
+ protected:
+  LauncherTest() { std::filesystem::create_directories(folder_); }
+  ~LauncherTest() override {
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
+    std::filesystem::remove_all(folder_);
+  }
+
+  void start(int num_ranks, const std::string& script,
+             std::chrono::milliseconds end_patience = kEndPatience) {
+    start_program(num_ranks, {"/bin/sh", "-c", script}, end_patience);
+  }
+
+  void start_program(int num_ranks, const std::vector<std::string>& command,
+                     std::chrono::milliseconds end_patience = kEndPatience) {
+    common::WorkerEnv env;
+    env.rank = 2;
+    env.world_size = 6;
+    env.local_world_size = num_ranks;
+    env.ranks_per_pod = num_ranks;
+    env.metrics_port = 0;
+    env.listen_address = "127.0.0.1";
+    env.termination_path = file("pod.end");
+    pid_ = fork();
+    if (pid_ != 0) return;
+    setenv("FOLDER", folder_.c_str(), 1);
+    const int log = open(file("log").c_str(), O_CREAT | O_WRONLY | O_APPEND, 0644);
+    dup2(log, STDOUT_FILENO);
+    dup2(log, STDERR_FILENO);
+    block_signals();
+    _exit(launch(command, env, end_patience));
+  }
+
+  // The launcher's exit code; -1 if it does not end, or a signal ended it.
+  int wait() {
+    int status = 0;
+    if (!await([&] { return waitpid(pid_, &status, WNOHANG) == pid_; })) return -1;
+    pid_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  std::string file(const std::string& name) const { return folder_ + "/" + name; }
+  std::string log() const { return read_text(file("log")); }
+  bool has_files(const std::vector<std::string>& names) const {
+    return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+      return read_text(file(name)).ends_with("\n");
+    });
+  }
+  pid_t pid_in(const std::string& name) const { return std::stoi(read_text(file(name))); }
+  TerminationMessage last_words() const {
+    std::string line = read_text(file("pod.end"));
+    if (line.ends_with('\n')) line.pop_back();
+    return common::decode_termination_message(line).value_or(TerminationMessage{.rank = -1});
+  }
+
+  const std::string folder_ = ::testing::TempDir() + "/launcher-" + std::to_string(getpid());
+  pid_t pid_ = 0;
+};
+
+TEST_F(LauncherTest, EveryRankKnowsItsPlaceAndAllSucceed) {
+  start(3, "echo rank $RANK local $LOCAL_RANK of $LOCAL_WORLD_SIZE port $LOCKSTEP_METRICS_PORT");
+  EXPECT_EQ(wait(), 0);
+  const std::string text = log();
+  EXPECT_NE(text.find("[rank 2] rank 2 local 0 of 3 port 0\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("[rank 3] rank 3 local 1 of 3 port 0\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("[rank 4] rank 4 local 2 of 3 port 0\n"), std::string::npos) << text;
+  EXPECT_FALSE(std::filesystem::exists(file("pod.end")));
+}
+
+TEST_F(LauncherTest, TheFirstFailingRankEndsTheOthersAndIsNamed) {
+  start(3, "if [ $RANK = 3 ]; then echo 'no such corpus'; exit 7; fi; sleep 1000");
+  EXPECT_EQ(wait(), 7);
+  EXPECT_EQ(last_words().rank, 3);
+  EXPECT_EQ(last_words().reason, "ExitCode7");
+  EXPECT_EQ(last_words().message, "exit code 7; last line: no such corpus");
+}
+
+TEST_F(LauncherTest, WordsOfTheRankAreThoseOfThePod) {
+  start(2, R"(if [ $RANK = 2 ]; then sleep 1000; fi
+              echo '{"rank":3,"step":9,"reason":"NonFinite","message":"m","hint":"h"}' \
+                > $LOCKSTEP_TERMINATION_MESSAGE
+              exit 84)");
+  EXPECT_EQ(wait(), 84);
+  EXPECT_EQ(last_words().rank, 3);
+  EXPECT_EQ(last_words().step, 9);
+  EXPECT_EQ(last_words().reason, "NonFinite");
+  EXPECT_EQ(last_words().hint, "h");
+}
+
+TEST_F(LauncherTest, KilledRankCountsAsKilled) {
+  start(2, "if [ $RANK = 3 ]; then kill -9 $$; fi; sleep 1000");
+  EXPECT_EQ(wait(), 137);
+  EXPECT_EQ(last_words().rank, 3);
+  EXPECT_EQ(last_words().message, "ended by signal 9");
+}
+
+TEST_F(LauncherTest, RankThatIgnoresItsEndIsKilled) {
+  start(2, R"(if [ $RANK = 2 ]; then
+                trap '' TERM; echo $$ > $FOLDER/2; while :; do sleep 0.01; done
+              fi
+              until [ -s $FOLDER/2 ]; do sleep 0.01; done; exit 5)",
+        std::chrono::milliseconds(50));
+  EXPECT_EQ(wait(), 5);
+  EXPECT_EQ(last_words().rank, 3);
+  EXPECT_FALSE(is_alive(pid_in("2")));
+}
+
+TEST_F(LauncherTest, SignalsAreForEveryRankAndNobodyIsCutShort) {
+  start(2, R"(trap 'echo usr1; exit_code=$((10 + RANK))' USR1
+              trap '[ $RANK = 2 ] || sleep 0.3; echo stopped > $FOLDER/$RANK.stopped
+                    exit $exit_code' TERM
+              echo ready > $FOLDER/$RANK; while :; do sleep 0.01; done)",
+        std::chrono::milliseconds(1));
+  ASSERT_TRUE(await([&] { return has_files({"2", "3"}); }));
+  kill(pid_, SIGUSR1);
+  ASSERT_TRUE(await([&] {
+    const std::string text = log();
+    return text.find("[rank 2] usr1") != std::string::npos &&
+           text.find("[rank 3] usr1") != std::string::npos;
+  }));
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(wait(), 12) << "the first that ended";
+  EXPECT_TRUE(has_files({"2.stopped", "3.stopped"}));
+}
+
+TEST_F(LauncherTest, NoRankOutlivesAKilledLauncher) {
+  start(2, "echo $$ > $FOLDER/$RANK; while :; do sleep 0.01; done");
+  ASSERT_TRUE(await([&] { return has_files({"2", "3"}); }));
+  kill(pid_, SIGKILL);
+  EXPECT_EQ(wait(), -1);
+  EXPECT_TRUE(await([&] { return !is_alive(pid_in("2")) && !is_alive(pid_in("3")); }));
+}
+
+TEST_F(LauncherTest, WhatARankStartedEndsWithIt) {
+  start(1, "sleep 1000 & echo $! > $FOLDER/child; exit 0");
+  EXPECT_EQ(wait(), 0);
+  EXPECT_TRUE(await([&] { return !is_alive(pid_in("child")); }));
+}
+
+TEST_F(LauncherTest, ProgramThatIsNotThereIsNamed) {
+  start_program(2, {"/no/such/program"});
+  EXPECT_EQ(wait(), static_cast<int>(common::ExitCode::kInvalidConfig));
+  EXPECT_EQ(last_words().reason, "InvalidConfig");
+  EXPECT_EQ(last_words().message, "cannot start /no/such/program: No such file or directory");
+}
+
+}  // namespace
+}  // namespace lockstep::launch

@@ -49,7 +49,7 @@ int fail(const common::Error& error) {
 int run(int argc, char** argv) {
   // Few threads allocate at once; an arena for each would double the resident memory.
   mallopt(M_ARENA_MAX, 2);
-  CLI::App app("Watches TrainingJobs and runs one pod per rank.", "lockstep-operator");
+  CLI::App app("Watches TrainingJobs and runs their ranks in pods.", "lockstep-operator");
   std::string kubeconfig;
   std::string context;
   control::ControllerOptions options;

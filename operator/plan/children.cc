@@ -42,6 +42,11 @@ nlohmann::json template_of_attempt(const Situation& s, const ChildView* config_m
 
 }  // namespace
 
+seconds grace_of_attempt(const Situation& s) {
+  const std::string name = config_map_name(s.job.meta.name, s.job.status.attempt);
+  return grace_period(s.job, template_of_attempt(s, find_child(s.seen.config_maps, name)));
+}
+
 bool has_other_template(const Situation& s) {
   const ChildView* kept =
       find_child(s.seen.config_maps, config_map_name(s.job.meta.name, s.job.status.attempt));

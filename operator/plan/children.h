@@ -38,6 +38,9 @@ void delete_old_config_maps(const Situation& s, Plan& next);
 // on as it is, and its next attempt takes the new one; a gang that waits for nodes, or that the
 // server refuses, gives way to a new attempt at once, for the template may be what it waits for.
 
+// How long the pods of the present attempt may take to stop, as they were told when they were made.
+std::chrono::seconds grace_of_attempt(const Situation& s);
+
 // True if the present attempt began with another template than spec.template is now.
 bool has_other_template(const Situation& s);
 

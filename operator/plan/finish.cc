@@ -82,7 +82,7 @@ Plan clean_up(const Situation& s, Plan next) {
   const bool is_late = has_reason(s.job.status, kFailed, kDeadlineExceeded);
   for (const PodView* pod : s.gang.pods) {
     if (pod == nullptr || !is_deleted_at_the_end(s, *pod)) continue;
-    delete_pod(next, pod, is_late ? grace_period(s.job) : kShortGrace);
+    delete_pod(next, pod, is_late ? grace_of_attempt(s) : kShortGrace);
   }
   if (s.job.spec.clean_pod_policy == api::CleanPodPolicy::kAll) {
     delete_all_stale_pods(s, next);

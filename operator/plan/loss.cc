@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "operator/plan/children.h"
 #include "operator/plan/gang.h"
-#include "operator/plan/render.h"
 #include "operator/plan/status.h"
 #include "runtime/common/exit_code.h"
 
@@ -63,7 +63,7 @@ std::optional<Loss> find_loss(const Situation& s) {
       });
   Loss loss = {.cause = *cause, .wait_until = std::nullopt};
   if (has_running && cause->finished_at && (cause->is_peer_loss || cause->is_preemption)) {
-    const std::chrono::seconds patience = cause->is_peer_loss ? kCauseDelay : grace_period(s.job);
+    const std::chrono::seconds patience = cause->is_peer_loss ? kCauseDelay : grace_of_attempt(s);
     if (s.now < *cause->finished_at + patience) loss.wait_until = *cause->finished_at + patience;
   }
   return loss;

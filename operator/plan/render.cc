@@ -100,7 +100,8 @@ json render_env(const api::TrainingJob& job, const AttemptSpec& attempt, int64_t
               env_from_field("NODE_NAME", "spec.nodeName")};
   if (attempt.ranks_per_pod > 1) {  // what the launcher reads
     env.push_back(env_value("LOCKSTEP_RANKS_PER_POD", std::to_string(attempt.ranks_per_pod)));
-    env.push_back(env_value("LOCKSTEP_GRACE_SECONDS", std::to_string(grace_period(job).count())));
+    env.push_back(env_value("LOCKSTEP_GRACE_SECONDS",
+                            std::to_string(grace_period(job, attempt.pod_template).count())));
   }
   if (runs_own_command(job)) {  // what torchrun reads in place of its flags
     env.push_back(env_value("PET_NNODES", std::to_string(attempt.ranks / attempt.ranks_per_pod)));
@@ -223,8 +224,8 @@ void keep_cluster_dns(json& spec) {
 
 }  // namespace
 
-std::chrono::seconds grace_period(const api::TrainingJob& job) {
-  if (runs_own_command(job)) return std::chrono::seconds(own_grace_seconds(job.spec.pod_template));
+std::chrono::seconds grace_period(const api::TrainingJob& job, const json& pod_template) {
+  if (runs_own_command(job)) return std::chrono::seconds(own_grace_seconds(pod_template));
   int64_t checkpoint_seconds = kDefaultCheckpointGraceSeconds;
   const json& train = job.spec.train;
   if (train.is_object() && train.contains("checkpoint") && train["checkpoint"].is_object()) {
@@ -279,7 +280,7 @@ json render_pod(const api::TrainingJob& job, const AttemptSpec& attempt, int64_t
                {"subdomain", service_name(job.meta.name)},
                {"automountServiceAccountToken", false},
                {"enableServiceLinks", false},
-               {"terminationGracePeriodSeconds", grace_period(job).count()},
+               {"terminationGracePeriodSeconds", grace_period(job, attempt.pod_template).count()},
                {"securityContext",
                 {{"runAsNonRoot", true},
                  {"runAsUser", kNonRootId},

@@ -24,9 +24,9 @@ struct AttemptSpec {
 };
 
 // How long a pod may take to stop after SIGTERM: checkpoint.gracePeriodSeconds and a margin for
-// what comes after the checkpoint; for a program of the user's own what the template says, or
-// Kubernetes' default.
-std::chrono::seconds grace_period(const api::TrainingJob& job);
+// what comes after the checkpoint; for a program of the user's own what the attempt's template
+// says, or Kubernetes' default.
+std::chrono::seconds grace_period(const api::TrainingJob& job, const nlohmann::json& pod_template);
 
 // The key of an attempt's ConfigMap under which its template is kept.
 inline constexpr const char* kTemplateKey = "template.json";

@@ -6,7 +6,6 @@
 #include "operator/plan/attempt.h"
 #include "operator/plan/children.h"
 #include "operator/plan/gang.h"
-#include "operator/plan/render.h"
 #include "operator/plan/status.h"
 
 namespace lockstep::plan {
@@ -78,7 +77,7 @@ Plan stop(const Situation& s, Plan next, std::optional<int64_t> ranks) {
   for (const PodView* pod : s.gang.pods) {
     // A pod that ended by itself stays as it is until the others stopped: how it ended counts.
     if (pod != nullptr && (has_stopped || !has_ended(*pod))) {
-      delete_pod(next, pod, grace_period(s.job));
+      delete_pod(next, pod, grace_of_attempt(s));
     }
   }
   if (has_stopped) return suspended(s, std::move(next));

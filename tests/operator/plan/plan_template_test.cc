@@ -155,10 +155,31 @@ TEST(PlanTemplateTest, OnTheHostsNetworkThePodKeepsTheClustersNames) {
 }
 
 TEST(PlanTemplateTest, AProgramOfOnesOwnStopsInTheTimeThatItsTemplateGives) {
+  const json patient = {{"spec", {{"terminationGracePeriodSeconds", 300}}}};
   api::TrainingJob job = command_job(1);
-  EXPECT_EQ(grace_period(job), std::chrono::seconds(30));
-  job.spec.pod_template = {{"spec", {{"terminationGracePeriodSeconds", 300}}}};
-  EXPECT_EQ(grace_period(job), std::chrono::seconds(300));
+  EXPECT_EQ(grace_period(job, {}), std::chrono::seconds(30));
+  EXPECT_EQ(grace_period(job, patient), std::chrono::seconds(300));
+
+  job.spec.pod_template = patient;
+  ModelCluster cluster(job);
+  cluster.settle();
+  cluster.run_all();
+  cluster.settle();
+  change_template(cluster, json::object());  // for the next attempt
+  cluster.settle();
+  cluster.job.spec.suspend = true;
+  cluster.change_spec();
+  std::vector<int64_t> graces;
+  for (int round = 0; round < 4; ++round) {
+    const Plan next = cluster.decide();
+    for (const Action& action : next.actions) {
+      if (const auto* deletion = std::get_if<DeletePod>(&action)) {
+        graces.push_back(deletion->grace_seconds);
+      }
+    }
+    cluster.apply(next);
+  }
+  EXPECT_EQ(graces, std::vector<int64_t>{300});
 }
 
 TEST(PlanTemplateTest, ARankThatEndedBesideASidecarHoldsItsNodeUntilItsPodGoes) {

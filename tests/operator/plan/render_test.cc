@@ -124,7 +124,7 @@ TEST(RenderTest, GracePeriodLeavesTimeForTheCheckpoint) {
   job.spec.train["checkpoint"]["gracePeriodSeconds"] = 300;
   const json pod = render_pod(job, {.number = 0, .ranks = 1}, 0, kSettings);
   EXPECT_EQ(pod.at("spec").at("terminationGracePeriodSeconds"), 315);
-  EXPECT_EQ(grace_period(command_job(1)), std::chrono::seconds(30));
+  EXPECT_EQ(grace_period(command_job(1), {}), std::chrono::seconds(30));
 }
 
 TEST(RenderTest, VolumesHoldConfigSharedMemoryInputsAndOutput) {

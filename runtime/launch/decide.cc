@@ -49,6 +49,10 @@ std::string describe_exit(int exit_code) {
 
 }  // namespace
 
+std::chrono::seconds stop_time(std::chrono::seconds pod_grace) {
+  return std::max(std::chrono::seconds(1), pod_grace - kEndPatience - kKillPatience);
+}
+
 Decision decide(const Gang& gang, Clock::time_point now) {
   const std::optional<std::size_t> cause = find_cause(gang);
   const bool all_ended = std::all_of(gang.ends.begin(), gang.ends.end(),

@@ -57,6 +57,10 @@ struct Decision {
   std::optional<std::size_t> cause{};  // local rank that is to blame, as far as is known
 };
 
+// What a stop in good order may take of a pod's grace period: at its end there is time left to end
+// the ranks that hang and to say who they were, before the kubelet kills us too.
+std::chrono::seconds stop_time(std::chrono::seconds pod_grace);
+
 // From the first failure that is no stop in good order, all ranks have ended within kCauseDelay +
 // end_patience + kKillPatience; a stop in good order has `grace` before that.
 Decision decide(const Gang& gang, Clock::time_point now);

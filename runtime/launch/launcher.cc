@@ -1,5 +1,6 @@
 #include "runtime/launch/launcher.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -34,6 +35,9 @@ using common::WorkerEnv;
 // What is passed on to the ranks. All of them may mean: stop.
 constexpr std::array<int, 6> kPassedOn = {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2};
 
+// Of 64 KiB each, more than a pipe holds.
+constexpr int kMaxLastReads = 17;
+
 sigset_t awaited_signals() {
   sigset_t set;
   sigemptyset(&set);
@@ -52,11 +56,14 @@ std::string read_text(const std::string& path) {
   return text.str();
 }
 
+// The last line of `text` that is not blank, whole: a rank's words may take 2 KiB.
 std::string last_line(const std::string& text) {
-  LogLines lines("");
-  lines.add(text);
-  lines.finish();
-  return lines.last_line();
+  constexpr const char* kBlank = " \r\n\t";
+  const std::size_t last = text.find_last_not_of(kBlank);
+  if (last == std::string::npos) return "";
+  const std::size_t before = text.rfind('\n', last);
+  const std::size_t first = before == std::string::npos ? 0 : before + 1;
+  return text.substr(first, last + 1 - first);
 }
 
 void write_all(int fd, std::string_view text) {
@@ -96,7 +103,7 @@ class Launcher {
   Launcher(const WorkerEnv& env, std::chrono::milliseconds end_patience)
       : env_(env), log_({{"launcher", env.rank}, {"attempt", env.attempt}}) {
     gang_.end_patience = end_patience;
-    gang_.grace = std::chrono::seconds(env.grace_seconds);
+    gang_.grace = stop_time(std::chrono::seconds(env.grace_seconds));
     gang_.ends.resize(static_cast<std::size_t>(env.ranks_per_pod));
     const sigset_t set = awaited_signals();
     signal_fd_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -183,8 +190,9 @@ class Launcher {
                     {"LOCKSTEP_TERMINATION_MESSAGE", folder_.message_file(number)}});
       if (!process) {
         send_to_running(SIGKILL);
-        return refuse(ExitCode::kInvalidConfig, process.error().message,
-                      "the image must hold the program");
+        const bool is_missing = process.error().code == common::ErrorCode::kNotFound;
+        return refuse(is_missing ? ExitCode::kInvalidConfig : ExitCode::kInternal,
+                      process.error().message, process.error().hint);
       }
       ranks_.push_back({process.value(), LogLines("[rank " + std::to_string(number) + "] ")});
     }
@@ -246,14 +254,20 @@ class Launcher {
       if (asks_to_stop(number) && !gang_.stop_asked) gang_.stop_asked = Clock::now();
       send_to_running(number);
     }
-    while (const std::optional<EndedProcess> ended = reap_one()) record(*ended);
+    const auto is_rank = [this](pid_t pid) {
+      return std::any_of(ranks_.begin(), ranks_.end(),
+                         [pid](const Rank& rank) { return rank.process.pid == pid; });
+    };
+    while (const std::optional<EndedProcess> ended = reap_one(is_rank)) record(*ended);
   }
 
   void record(const EndedProcess& ended) {
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       Rank& rank = ranks_[i];
       if (rank.process.pid != ended.pid || gang_.ends[i]) continue;
-      while (rank.process.output >= 0 && pass_output_on(rank)) {
+      // What it wrote before its end; a process that it left behind may write on for ever.
+      for (int reads = 0; reads < kMaxLastReads && rank.process.output >= 0; ++reads) {
+        if (!pass_output_on(rank)) break;
       }
       write_all(STDOUT_FILENO, rank.lines.finish());
       gang_.ends[i] = RankEnd{.exit_code = ended.exit_code,

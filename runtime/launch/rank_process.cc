@@ -90,18 +90,20 @@ common::Result<RankProcess> start_rank(const std::vector<std::string>& command,
     return RankProcess{pid, output->read_end};
   }
   close(output->read_end);
-  return Error{pid < 0 ? ErrorCode::kUnavailable : ErrorCode::kNotFound,
-               "cannot start " + command[0] + ": " + std::strerror(error), ""};
+  const bool is_missing = error == ENOENT || error == EACCES || error == ENOEXEC;
+  return Error{pid > 0 && is_missing ? ErrorCode::kNotFound : ErrorCode::kUnavailable,
+               "cannot start " + command[0] + ": " + std::strerror(error),
+               pid > 0 && is_missing ? "the image must hold the program" : ""};
 }
 
-std::optional<EndedProcess> reap_one() {
+std::optional<EndedProcess> reap_one(const std::function<bool(pid_t)>& is_rank) {
   siginfo_t info{};
   // WNOWAIT: until it is reaped, nobody else can get its number, which is its group's too.
   if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) {
     return std::nullopt;
   }
   const pid_t pid = info.si_pid;
-  if (getpgid(pid) == pid) kill(-pid, SIGKILL);
+  if (is_rank(pid)) kill(-pid, SIGKILL);
   int status = 0;
   waitpid(pid, &status, 0);
   return EndedProcess{pid, WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status)};

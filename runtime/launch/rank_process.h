@@ -1,6 +1,7 @@
 // One rank as a child of the launcher.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -18,8 +19,8 @@ struct RankProcess {
 };
 
 // Starts `command` with `env` on top of our own environment. It is killed when the calling thread
-// ends. Errors: kNotFound if the program cannot be executed, kUnavailable if there is no room for
-// another process.
+// ends. Errors: kNotFound if there is no such program that may be executed, kUnavailable if there
+// is no room for another process at this time.
 common::Result<RankProcess> start_rank(const std::vector<std::string>& command,
                                        const std::map<std::string, std::string>& env);
 
@@ -29,7 +30,7 @@ struct EndedProcess {
 };
 
 // Reaps one child that has ended, whether we started it or it lost its parent, and kills what is
-// left of its process group. Nothing if all children run.
-std::optional<EndedProcess> reap_one();
+// left of the process group of one that `is_rank`. Nothing if all children run.
+std::optional<EndedProcess> reap_one(const std::function<bool(pid_t)>& is_rank);
 
 }  // namespace lockstep::launch

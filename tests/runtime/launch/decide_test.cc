@@ -87,6 +87,11 @@ TEST(DecideTest, OthersAreEndedWhenThereIsNothingMoreToWaitFor) {
   }
 }
 
+TEST(DecideTest, AStopLeavesTimeToEndWhoHangsBeforeThePodIsKilled) {
+  EXPECT_EQ(stop_time(seconds(135)) + kEndPatience + kKillPatience, seconds(135));
+  EXPECT_EQ(stop_time(seconds(3)), seconds(1));
+}
+
 TEST(DecideTest, OthersThatDoNotEndAreKilledAndLeftInTheEnd) {
   const Gang gang = {.ends = {ended(1), std::nullopt}, .ending_since = kNow};
   const auto moves = [&](seconds after) { return decide(gang, kNow + after); };

@@ -142,6 +142,17 @@ TEST_F(LauncherTest, WordsOfTheRankAreThoseOfThePod) {
   EXPECT_EQ(last_words().hint, "h");
 }
 
+TEST_F(LauncherTest, LongWordsOfTheRankAreWhole) {
+  start(
+      1,
+      R"(printf 'noise\n{"rank":2,"step":9,"reason":"NonFinite","message":"%01500d","hint":"h"}\n\n' 7 \
+                > $LOCKSTEP_TERMINATION_MESSAGE
+              exit 84)");
+  EXPECT_EQ(wait(), 84);
+  EXPECT_EQ(last_words().reason, "NonFinite");
+  EXPECT_EQ(last_words().message.size(), 1500u);
+}
+
 TEST_F(LauncherTest, KilledRankCountsAsKilled) {
   start(2, "if [ $RANK = 3 ]; then kill -9 $$; fi; sleep 1000");
   EXPECT_EQ(wait(), 137);
@@ -190,6 +201,25 @@ TEST_F(LauncherTest, WhatARankStartedEndsWithIt) {
   start(1, "sleep 1000 & echo $! > $FOLDER/child; exit 0");
   EXPECT_EQ(wait(), 0);
   EXPECT_TRUE(await([&] { return !is_alive(pid_in("child")); }));
+}
+
+TEST_F(LauncherTest, WhatLeftItsRankLivesOnAfterItsOwnParent) {
+  start(1, R"((setsid sh -c 'sleep 1000 & echo $! > $FOLDER/daemon; echo $$ > $FOLDER/parent' &)
+              while :; do sleep 0.01; done)");
+  ASSERT_TRUE(await([&] { return has_files({"daemon", "parent"}); }));
+  const auto is_reaped = [&] {
+    return !std::filesystem::exists("/proc/" + std::to_string(pid_in("parent")));
+  };
+  ASSERT_TRUE(await(is_reaped));
+  EXPECT_TRUE(is_alive(pid_in("daemon")));
+  kill(pid_in("daemon"), SIGKILL);
+}
+
+TEST_F(LauncherTest, AProcessThatWritesForEverKeepsNobody) {
+  start(1, R"((setsid sh -c 'echo $$ > $FOLDER/writer; while :; do echo y; done' &)
+              until [ -s $FOLDER/writer ]; do sleep 0.01; done; exit 3)");
+  EXPECT_EQ(wait(), 3);
+  kill(pid_in("writer"), SIGKILL);
 }
 
 TEST_F(LauncherTest, ProgramThatIsNotThereIsNamed) {

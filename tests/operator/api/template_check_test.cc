@@ -130,7 +130,7 @@ TEST(TemplateCheckTest, RefusesByNameWhatMakesTheGang) {
 
 TEST(TemplateCheckTest, RefusesWhatIsTooDeepToBeWalkedThrough) {
   json deep = 1;
-  for (int i = 0; i < 9000; ++i) deep = json::array({std::move(deep)});
+  for (int i = 0; i < 1000; ++i) deep = json::array({std::move(deep)});
   EXPECT_EQ(problems_of(spec_with({{"spec", {{"x", std::move(deep)}}}})),
             std::vector<std::string>{"spec.template: must not nest deeper than 64 levels"});
 }

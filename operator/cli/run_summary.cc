@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <numeric>
 #include <sstream>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -80,6 +82,19 @@ std::optional<RunSummary> summarize_metrics(const std::string& metrics_jsonl) {
   return summary;
 }
 
+namespace {
+
+// Which step the model is of, if it is not the last: that of the lowest validation loss.
+std::string step_of_model(const std::string& output) {
+  std::ifstream in(std::filesystem::path(output) / "finished.json");
+  const nlohmann::json finished = nlohmann::json::parse(in, nullptr, false);
+  if (!finished.is_object() || !finished.contains("exportedStep")) return "";
+  if (finished["exportedStep"] == finished["step"]) return "";
+  return " (step " + finished["exportedStep"].dump() + ": the lowest validation loss)";
+}
+
+}  // namespace
+
 std::string render_summary(const RunSummary& summary, const std::string& output) {
   char text[256];
   std::snprintf(text, sizeof text,
@@ -98,7 +113,10 @@ std::string render_summary(const RunSummary& summary, const std::string& output)
                  {"checkpoints ", "checkpoints"}};
   for (const auto& entry : outputs) {
     const std::filesystem::path path = std::filesystem::path(output) / entry.name;
-    if (std::filesystem::exists(path)) result += entry.label + path.string() + "\n";
+    if (!std::filesystem::exists(path)) continue;
+    result += entry.label + path.string();
+    if (entry.name == std::string_view("model")) result += step_of_model(output);
+    result += "\n";
   }
   return result;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <system_error>
 
 #include "runtime/checkpoint/layout.h"
@@ -20,6 +21,14 @@ bool is_leftover(const std::string& name, int64_t attempt, int64_t step) {
   const std::optional<AttemptStep> save = parse_attempt_name(name);
   if (!save) return false;
   return save->attempt < attempt || (save->attempt == attempt && save->step < step);
+}
+
+// The best checkpoint that `checkpoint` needs to stay; 0 if there is none. One that cannot be read
+// cannot be gone on from.
+int64_t best_step_named_by(const FoundCheckpoint& checkpoint) {
+  const common::Result<CheckpointReader> reader = CheckpointReader::open(checkpoint.folder);
+  if (!reader || !reader->manifest().evaluations.keeps_best) return 0;
+  return reader->manifest().evaluations.best_step;
 }
 
 void note(const common::Result<void>& result, std::vector<std::string>& failures) {
@@ -48,8 +57,17 @@ std::vector<std::string> prune_checkpoints(Disk& disk, const std::string& output
   if (!found) return {found.error().message};
   std::vector<std::string> failures;
   int64_t num_kept = 1;  // newest_step itself
-  for (const FoundCheckpoint& checkpoint : *found) {
-    if (checkpoint.step >= newest_step || num_kept++ < keep) continue;
+  std::set<int64_t> best_steps;
+  std::vector<FoundCheckpoint> old;
+  for (const FoundCheckpoint& checkpoint : *found) {  // newest first
+    if (checkpoint.step < newest_step && num_kept++ >= keep) {
+      old.push_back(checkpoint);
+    } else {
+      best_steps.insert(best_step_named_by(checkpoint));
+    }
+  }
+  for (const FoundCheckpoint& checkpoint : old) {
+    if (best_steps.contains(checkpoint.step)) continue;
     prune(disk, checkpoints_folder(output), checkpoint, failures);
   }
   return failures;

@@ -10,8 +10,10 @@
 
 namespace lockstep::runtime {
 
-// Removes checkpoints older than `newest_step`, but not the `keep - 1` newest of them: each is
-// renamed first, so that one that is half removed is never found. Returns what failed.
+// Removes checkpoints older than `newest_step`, but not the `keep - 1` newest of them, and not the
+// best ones that those which stay name (EvaluationHistory::keeps_best): a run that has to fall back
+// to an older checkpoint finds its best one, too. Each is renamed first, so that one that is half
+// removed is never found. Returns what failed.
 std::vector<std::string> prune_checkpoints(Disk& disk, const std::string& output,
                                            int64_t newest_step, int64_t keep);
 

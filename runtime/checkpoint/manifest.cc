@@ -100,6 +100,13 @@ json to_json(const Manifest& manifest) {
                          {"goodSteps", manifest.loss_scale->good_steps},
                          {"hysteresis", manifest.loss_scale->hysteresis}};
   }
+  if (manifest.evaluations.last_step > 0) {
+    body["evaluations"] = {{"lastStep", manifest.evaluations.last_step},
+                           {"bestLoss", manifest.evaluations.best_loss},
+                           {"bestStep", manifest.evaluations.best_step},
+                           {"withoutBetter", manifest.evaluations.without_better},
+                           {"keepsBest", manifest.evaluations.keeps_best}};
+  }
   return body;
 }
 
@@ -119,6 +126,13 @@ Manifest from_json(const json& body) {
     manifest.loss_scale = {.scale = scale->at("scale").get<double>(),
                            .good_steps = scale->at("goodSteps").get<int64_t>(),
                            .hysteresis = scale->at("hysteresis").get<int64_t>()};
+  }
+  if (const auto found = body.find("evaluations"); found != body.end()) {
+    manifest.evaluations = {.last_step = found->at("lastStep").get<int64_t>(),
+                            .best_loss = found->at("bestLoss").get<double>(),
+                            .best_step = found->at("bestStep").get<int64_t>(),
+                            .without_better = found->at("withoutBetter").get<int64_t>(),
+                            .keeps_best = found->at("keepsBest").get<bool>()};
   }
   body.at("train").get_to(manifest.train_json);
   body.at("corpusFingerprint").get_to(manifest.corpus_fingerprint);

@@ -51,6 +51,18 @@ struct ManifestLossScale {
   bool operator==(const ManifestLossScale&) const = default;
 };
 
+// What the evaluations up to a step have told: all that early stopping and the choice of the best
+// model need.
+struct EvaluationHistory {
+  int64_t last_step = 0;  // evaluated last; 0: none was
+  double best_loss = 0;   // the lowest; means nothing without an evaluation
+  // Of that loss, the earliest of equals; 0 if its checkpoint is not to be had.
+  int64_t best_step = 0;
+  int64_t without_better = 0;  // evaluations since
+  bool keeps_best = false;     // pruning spares the checkpoint of best_step
+  bool operator==(const EvaluationHistory&) const = default;
+};
+
 struct Manifest {
   int64_t step = 0;
   int64_t attempt = 0;
@@ -64,6 +76,7 @@ struct Manifest {
   int64_t skipped_steps = 0;
   int64_t consecutive_skips = 0;
   std::optional<ManifestLossScale> loss_scale;  // of fp16 runs only
+  EvaluationHistory evaluations;                // absent if there was none
   std::string train_json;                       // the normalised `spec.train`
   std::string corpus_fingerprint;
   std::vector<ManifestUnit> units;

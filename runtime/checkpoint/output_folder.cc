@@ -127,13 +127,18 @@ std::optional<int64_t> step_of(const nlohmann::json& entry) {
   return step->get<int64_t>();
 }
 
-// Bytes of the complete lines at the start of `in` whose steps are at most `step`.
-int64_t bytes_up_to(std::ifstream& in, int64_t step) {
+bool is_kept(const nlohmann::json& entry, const MetricsCut& cut) {
+  const std::optional<int64_t> step = step_of(entry);
+  if (!step || *step > cut.step) return false;
+  return cut.is_evaluated || *step < cut.step || !entry.contains("validation_loss");
+}
+
+// Bytes of the complete lines at the start of `in` that `cut` keeps.
+int64_t bytes_up_to(std::ifstream& in, const MetricsCut& cut) {
   int64_t num_bytes = 0;
   std::string line;
   while (std::getline(in, line) && !in.eof()) {  // eof: the last line has no newline, it is torn
-    const std::optional<int64_t> line_step = step_of(nlohmann::json::parse(line, nullptr, false));
-    if (!line_step || *line_step > step) break;
+    if (!is_kept(nlohmann::json::parse(line, nullptr, false), cut)) break;
     num_bytes += static_cast<int64_t>(line.size()) + 1;
   }
   return num_bytes;
@@ -208,22 +213,26 @@ Result<std::string> prepared_run(const std::string& output) {
 Result<std::optional<FinishedRun>> finished_run(const std::string& output) {
   ASSIGN_OR_RETURN(const std::optional<nlohmann::json> object, read_object(finished_path(output)));
   if (!object) return std::optional<FinishedRun>();
-  return std::optional<FinishedRun>(
-      {.step = step_of(*object).value_or(0), .run = text_in(*object, "run")});
+  const auto exported = object->find("exportedStep");
+  const bool is_step = exported != object->end() && exported->is_number_integer();
+  return std::optional<FinishedRun>({.step = step_of(*object).value_or(0),
+                                     .run = text_in(*object, "run"),
+                                     .exported_step = is_step ? exported->get<int64_t>() : 0});
 }
 
 Result<void> mark_finished(Disk& disk, const std::string& output, const FinishedRun& finished) {
-  const nlohmann::ordered_json object = {{"step", finished.step}, {"run", finished.run}};
+  nlohmann::ordered_json object = {{"step", finished.step}, {"run", finished.run}};
+  if (finished.exported_step > 0) object["exportedStep"] = finished.exported_step;
   return replace_file(disk, output, std::string(kFinishedName), object.dump() + "\n");
 }
 
-Result<void> cut_metrics(Disk& disk, const std::string& output, int64_t step) {
+Result<void> cut_metrics(Disk& disk, const std::string& output, const MetricsCut& cut) {
   const std::string path = output + "/" + std::string(kMetricsName);
   std::error_code error;
   if (!fs::exists(path, error)) return {};
   std::ifstream in(path, std::ios::binary);
   if (!in) return common::system_error("open", path, errno);
-  const int64_t num_bytes = bytes_up_to(in, step);
+  const int64_t num_bytes = bytes_up_to(in, cut);
   const std::uintmax_t size = fs::file_size(path, error);
   if (!error && size == static_cast<std::uintmax_t>(num_bytes)) return {};
   const std::string temporary = output + "/." + std::string(kMetricsName) + ".partial";

@@ -42,8 +42,9 @@ common::Result<void> prepare_output(Disk& disk, const std::string& output,
 common::Result<std::string> prepared_run(const std::string& output);
 
 struct FinishedRun {
-  int64_t step = 0;  // 0 if finished.json is not ours
-  std::string run;   // identity; empty if finished.json is not ours
+  int64_t step = 0;           // 0 if finished.json is not ours
+  std::string run;            // identity; empty if finished.json is not ours
+  int64_t exported_step = 0;  // whose weights are in model/; 0 if nothing was exported
   bool operator==(const FinishedRun&) const = default;
 };
 // The finished run in OUTPUT; nothing if its run is not finished. Finished means that finished.json
@@ -52,10 +53,14 @@ common::Result<std::optional<FinishedRun>> finished_run(const std::string& outpu
 common::Result<void> mark_finished(Disk& disk, const std::string& output,
                                    const FinishedRun& finished);
 
-// Cuts OUTPUT/metrics.jsonl back to the lines up to and with `step`, by an atomic rewrite; a torn
-// last line goes, too. Fine if there is no such file. Call it on rank 0 when training starts at
-// `step`.
-common::Result<void> cut_metrics(Disk& disk, const std::string& output, int64_t step);
+// What training that starts anew at `step` keeps of the metrics.
+struct MetricsCut {
+  int64_t step = 0;
+  bool is_evaluated = true;  // false: `step` is going to be evaluated again
+};
+// Cuts OUTPUT/metrics.jsonl back to these lines, by an atomic rewrite; a torn last line goes, too.
+// Fine if there is no such file. Call it on rank 0 when training starts.
+common::Result<void> cut_metrics(Disk& disk, const std::string& output, const MetricsCut& cut);
 
 // Do all ranks see the same folder? Rank 0 draws a nonce, writes it, and sends it to the others,
 // which look for it; when all have looked, rank 0 removes it.

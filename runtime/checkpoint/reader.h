@@ -29,6 +29,7 @@ class CheckpointReader {
   // file cannot be read for now: that is no damage.
   static common::Result<CheckpointReader> open(const std::string& folder);
 
+  const std::string& folder() const { return folder_; }
   const Manifest& manifest() const { return manifest_; }
 
   // Fills `values` with elements [begin_elem, begin_elem + values.size()) of a unit, from whatever

@@ -33,6 +33,7 @@ struct SavePoint {
   int64_t step = 0;
   int64_t samples_consumed = 0;  // up to and with `step`
   StepHistory history;
+  EvaluationHistory evaluations;
   bool is_scaled = false;  // whether the history's loss scale means anything
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "runtime/train/run_error.h"
@@ -64,15 +63,19 @@ bool evaluation_is_due(const common::TrainConfig& config, int64_t step) {
   return step == config.steps || (every_steps > 0 && step % every_steps == 0);
 }
 
-bool stops_early(std::span<const double> losses, int64_t patience) {
-  if (patience == 0) return false;
-  double best = std::numeric_limits<double>::infinity();
-  int64_t without_better = 0;
-  for (const double loss : losses) {
-    without_better = loss < best ? 0 : without_better + 1;
-    best = std::min(best, loss);
-  }
-  return without_better >= patience;
+EvaluationHistory with_evaluation(EvaluationHistory history, int64_t step, double loss) {
+  const bool is_better = history.last_step == 0 || loss < history.best_loss;
+  history.last_step = step;
+  ++history.without_better;
+  if (!is_better) return history;
+  history.best_loss = loss;
+  history.best_step = step;
+  history.without_better = 0;
+  return history;
+}
+
+bool stops_early(const EvaluationHistory& history, int64_t patience) {
+  return patience > 0 && history.without_better >= patience;
 }
 
 std::optional<Evaluation> evaluate(RankState& s, const std::function<bool()>& stop_wished) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/checkpoint/manifest.h"
 #include "runtime/comm/collective.h"
 #include "runtime/common/log.h"
 #include "runtime/common/train_config.h"
@@ -42,10 +43,15 @@ struct RankState {
   std::unique_ptr<CheckpointSaver> saver;
   int64_t step = 0;  // finished steps, skipped ones too
   StepHistory history;
+  EvaluationHistory evaluations;  // up to `step`
+  int64_t saved_step = 0;         // newest checkpoint of the output, begun or published; 0: none
   std::unique_ptr<BatchLoader> loader;  // of the steps from `step` on
 
   const common::TrainConfig& config() const { return job.train; }
   bool is_rank0() const { return env.rank == 0; }
+  // Whether the model of the lowest validation loss is exported, not that of the last step.
+  bool wants_best() const { return config().evaluation.early_stopping_patience > 0; }
+  bool is_best() const { return wants_best() && step > 0 && evaluations.best_step == step; }
   // Blocks before it are frozen.
   int64_t first_trained_block() const {
     int64_t block = 0;

@@ -103,15 +103,31 @@ StepHistory history_of(const RankState& s, const Manifest& manifest) {
   return history;
 }
 
-Result<void> load_shards(RankState& s, const std::string& folder) {
+// Losses on other data say nothing about those to come.
+EvaluationHistory evaluations_of(const RankState& s, const Manifest& manifest) {
+  const nlohmann::json then = nlohmann::json::parse(manifest.train_json, nullptr, false);
+  const nlohmann::json now = nlohmann::json::parse(s.job.train_json, nullptr, false);
+  const nlohmann::json::json_pointer data("/data/validation");
+  const bool is_comparable =
+      s.validation && then.value(data, nlohmann::json()) == now.value(data, nlohmann::json());
+  return is_comparable ? manifest.evaluations : EvaluationHistory();
+}
+
+// What the steps of a checkpoint left behind besides weights and moments.
+struct Past {
+  StepHistory history;
+  EvaluationHistory evaluations;
+};
+
+Result<Past> load_shards(RankState& s, const std::string& folder) {
   ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::open(folder));
   Result<void> loaded;
   s.parallelism->visit_shards(StateAccess::kFill, [&](const ParamShard& shard) {
     if (loaded && !shard.weights.empty()) loaded = load_shard(reader, shard);
   });
-  if (!loaded) return loaded;
-  s.history = history_of(s, reader.manifest());
-  return {};
+  if (!loaded) return loaded.error();
+  return Past{.history = history_of(s, reader.manifest()),
+              .evaluations = evaluations_of(s, reader.manifest())};
 }
 
 void initialize(RankState& s) {
@@ -125,7 +141,8 @@ void initialize(RankState& s) {
   });
 }
 
-// How a run ends that cannot go on from a checkpoint because of `error`.
+}  // namespace
+
 ExitCode exit_code_of_checkpoint(const Error& error) {
   switch (error.code) {
     case ErrorCode::kDataLoss:
@@ -142,10 +159,17 @@ ExitCode exit_code_of_checkpoint(const Error& error) {
   }
 }
 
-// Loads the checkpoint on all ranks. Returns why it is damaged, on any rank; nothing if it is not.
-// Whatever else goes wrong says nothing about the checkpoint and ends the work.
-std::optional<Error> load_on_all_ranks(RankState& s, const std::string& folder) {
-  const Result<void> loaded = load_shards(s, folder);
+namespace {
+
+struct Loaded {
+  std::optional<Error> damage;  // why the checkpoint is damaged, on any rank
+  Past past;
+};
+
+// Loads the checkpoint's weights and moments on all ranks. Whatever goes wrong besides damage says
+// nothing about the checkpoint and ends the work.
+Loaded load_on_all_ranks(RankState& s, const std::string& folder) {
+  const Result<Past> loaded = load_shards(s, folder);
   std::optional<RunFailure> failure;
   std::string damage;
   if (!loaded && loaded.error().code == ErrorCode::kDataLoss) damage = loaded.error().message + " ";
@@ -153,9 +177,15 @@ std::optional<Error> load_on_all_ranks(RankState& s, const std::string& folder) 
     failure = to_failure(exit_code_of_checkpoint(loaded.error()), loaded.error());
   agree(*s.collective, failure, "reading the checkpoint");
   for (const std::string& text : gather_texts(*s.collective, damage, "loading the checkpoint")) {
-    if (!text.empty()) return Error{ErrorCode::kDataLoss, text, ""};
+    if (!text.empty()) return {.damage = Error{ErrorCode::kDataLoss, text, ""}, .past = {}};
   }
-  return std::nullopt;
+  return {.damage = {}, .past = *loaded};
+}
+
+void go_on_from(RankState& s, int64_t step, const Past& past) {
+  s.step = step;
+  s.history = past.history;
+  s.evaluations = past.evaluations;
 }
 
 // Rank 0's choice of the next checkpoint to try, and the damaged ones that it passed over.
@@ -226,17 +256,18 @@ bool resume_from_output(RankState& s, Disk& disk) {
         agree_on_step(s, s.is_rank0() ? choose(s, candidates) : Result<int64_t>(0));
     if (step == 0) return false;
     const std::string folder = s.env.output + "/checkpoints/step-" + std::to_string(step);
-    const std::optional<Error> damage = load_on_all_ranks(s, folder);
-    if (!damage) {
+    const Loaded loaded = load_on_all_ranks(s, folder);
+    if (!loaded.damage) {
       Result<void> moved;
       if (s.is_rank0()) moved = set_aside(s, disk, candidates);
       agree_on(*s.collective, std::move(moved), ExitCode::kOutputUnwritable,
                "setting damaged checkpoints aside");
-      s.step = step;
+      go_on_from(s, step, loaded.past);
+      s.saved_step = step;
       if (s.is_rank0()) log_resumed(s, folder, candidates.train_json);
       return true;
     }
-    candidates.damaged.push_back({{step, folder}, *damage});
+    candidates.damaged.push_back({{step, folder}, *loaded.damage});
     candidates.before_step = step;
   }
 }
@@ -260,11 +291,13 @@ void resume_from_named(RankState& s, const std::string& folder) {
   std::string train_json;
   const int64_t step =
       agree_on_step(s, s.is_rank0() ? open_named(s, folder, train_json) : Result<int64_t>(0));
-  if (const std::optional<Error> damage = load_on_all_ranks(s, folder)) {
-    throw RunError({ExitCode::kCheckpointDamaged, "train.checkpoint.resume: " + damage->message,
+  const Loaded loaded = load_on_all_ranks(s, folder);
+  if (loaded.damage) {
+    throw RunError({ExitCode::kCheckpointDamaged,
+                    "train.checkpoint.resume: " + loaded.damage->message,
                     "name another checkpoint"});
   }
-  s.step = step;
+  go_on_from(s, step, loaded.past);
   if (s.is_rank0()) log_resumed(s, folder, train_json);
 }
 
@@ -295,6 +328,10 @@ std::optional<Error> find_conflict(const RankState& s, const Manifest& manifest,
                     "it is beyond train.steps = " + std::to_string(s.config().steps));
   }
   return std::nullopt;
+}
+
+std::optional<Error> load_state(RankState& s, const std::string& folder) {
+  return load_on_all_ranks(s, folder).damage;
 }
 
 void resume_or_initialize(RankState& s, Disk& disk, bool may_resume) {

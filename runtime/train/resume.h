@@ -6,6 +6,7 @@
 
 #include "runtime/checkpoint/disk.h"
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/common/exit_code.h"
 #include "runtime/train/rank_state.h"
 
 namespace lockstep::runtime {
@@ -17,10 +18,18 @@ namespace lockstep::runtime {
 std::optional<common::Error> find_conflict(const RankState& s, const Manifest& manifest,
                                            const std::string& folder);
 
+// How a run ends that cannot go on from a checkpoint because of `error`.
+common::ExitCode exit_code_of_checkpoint(const common::Error& error);
+
+// Fills weights and moments from the checkpoint in `folder`; the step at hand and what is known
+// about it stay. Returns why the checkpoint is damaged, on any rank; nothing if it is not. Every
+// rank must call it. Throws RunError and PeerLostError if it cannot be read for now.
+std::optional<common::Error> load_state(RankState& s, const std::string& folder);
+
 // Fills weights and moments of s.parallelism->shards() from the newest sound checkpoint of the
 // output; if there is none or `may_resume` is false, from the checkpoint that the configuration
-// names, or with initial weights. Sets s.step; logs which settings are others than then.
-// Damaged newer checkpoints are logged and set aside. Every rank must call it.
+// names, or with initial weights. Sets s.step and what belongs to it; logs which settings are
+// others than then. Damaged newer checkpoints are logged and set aside. Every rank must call it.
 // Throws RunError: kCheckpointDamaged if there are checkpoints and none is sound, or the named one
 // is not; kInputNotFound if there is none of that name; kInvalidConfig if the newest is another
 // run's, kInvalidData if it has an unknown format; kInputNotFound or

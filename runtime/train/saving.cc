@@ -60,14 +60,19 @@ void make_saver(RankState& s, Disk& disk, StatusBoard& board) {
 
 bool save_is_due(const RankState& s) {
   const int64_t every_steps = s.config().checkpoint.every_steps;
-  return s.step == s.config().steps || (every_steps > 0 && s.step % every_steps == 0);
+  return s.is_best() || s.step == s.config().steps ||
+         (every_steps > 0 && s.step % every_steps == 0);
 }
 
 void begin_save(RankState& s) {
+  EvaluationHistory evaluations = s.evaluations;
+  evaluations.keeps_best = s.wants_best();
   const SavePoint point = {.step = s.step,
                            .samples_consumed = s.step * s.config().batch.global_batch_size,
                            .history = s.history,
+                           .evaluations = evaluations,
                            .is_scaled = s.config().precision == common::DType::kFp16};
+  s.saved_step = s.step;
   if (!s.parallelism->is_offloaded()) return s.saver->begin(point, slices_in_memory(s));
   s.saver->begin_visiting(point, [&s](const UseSlice& use) {
     s.parallelism->visit_owned(StateAccess::kRead,

@@ -11,7 +11,8 @@ namespace lockstep::runtime {
 // must outlive it.
 void make_saver(RankState& s, Disk& disk, StatusBoard& board);
 
-// True if a checkpoint is due after step s.step, unasked: every N steps and at the end.
+// True if a checkpoint is due after step s.step, unasked: every N steps, at the end, and where
+// validation was best if that model is to be exported.
 bool save_is_due(const RankState& s);
 
 // Begins the checkpoint of step s.step; throws as CheckpointSaver::begin().

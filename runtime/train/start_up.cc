@@ -286,7 +286,8 @@ Start start_up(RankState& s, const OutputVerdict& output, Disk& disk, StatusBoar
   resume_or_initialize(s, disk, may_resume(s));
   log_memory(s.log, "loaded");
   Result<void> cut;
-  if (s.is_rank0()) cut = cut_metrics(disk, s.env.output, s.step);
+  const MetricsCut kept = {.step = s.step, .is_evaluated = s.evaluations.last_step == s.step};
+  if (s.is_rank0()) cut = cut_metrics(disk, s.env.output, kept);
   agree_on(*s.collective, std::move(cut), ExitCode::kOutputUnwritable, "cutting metrics.jsonl");
   board.set_plan(s.strategy, s.step, s.config().steps);
   return Start::kTrain;

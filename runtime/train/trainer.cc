@@ -2,12 +2,12 @@
 
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "runtime/checkpoint/output_folder.h"
+#include "runtime/train/best_model.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/exchange.h"
 #include "runtime/train/exporting.h"
@@ -53,34 +53,11 @@ Telemetry open_telemetry(RankState& s, StatusBoard& board) {
                    s.log, board, std::move(files));
 }
 
-// The evaluations that metrics.jsonl tells of, up to the step at hand: the state of early stopping.
-struct PastEvaluations {
-  std::vector<int64_t> steps;
-  std::vector<double> losses;
-};
-
-// Rank 0 reads them for all.
-PastEvaluations agree_on_past_evaluations(RankState& s) {
-  PastEvaluations past;
-  std::string text;
-  if (s.is_rank0()) {
-    for (const LossPoint& point : read_validation_losses(s.env.output)) {
-      text += std::to_string(point.step) + " " + with_all_digits(point.loss) + "\n";
-    }
-  }
-  std::istringstream told(gather_texts(*s.collective, text, "past evaluations").front());
-  for (LossPoint point; told >> point.step >> point.loss;) {
-    past.steps.push_back(point.step);
-    past.losses.push_back(point.loss);
-  }
-  return past;
-}
-
 // Evaluates if the step at hand asks for it and has not been evaluated. Returns false if the ranks
 // agreed to stop instead; a resumed run makes up for it.
-bool evaluate_if_due(RankState& s, StatusBoard& board, const StopSignal& stop, Telemetry& telemetry,
-                     PastEvaluations& past) {
-  const bool is_done = !past.steps.empty() && past.steps.back() == s.step;
+bool evaluate_if_due(RankState& s, StatusBoard& board, const StopSignal& stop,
+                     Telemetry& telemetry) {
+  const bool is_done = s.evaluations.last_step == s.step;
   if (is_done || !evaluation_is_due(s.config(), s.step)) return true;
   const std::optional<Evaluation> evaluation = evaluate(s, [&] {
     board.set_phase("evaluating");  // each time a sign of life
@@ -88,8 +65,7 @@ bool evaluate_if_due(RankState& s, StatusBoard& board, const StopSignal& stop, T
   });
   if (!evaluation) return false;
   telemetry.evaluation_done(*evaluation);
-  past.steps.push_back(s.step);
-  past.losses.push_back(evaluation->loss);
+  s.evaluations = with_evaluation(s.evaluations, s.step, evaluation->loss);
   board.set_phase("training");
   return true;
 }
@@ -105,13 +81,14 @@ bool train(RankState& s, Disk& disk, StatusBoard& board, const StopSignal& stop)
                                      .micro_batches = s.parallelism->micro_batches(),
                                      .num_threads = s.config().data.loader_threads,
                                      .prefetch_batches = s.config().data.prefetch_batches});
-  PastEvaluations past = agree_on_past_evaluations(s);
   const auto is_over = [&] {
     return s.step == s.config().steps ||
-           stops_early(past.losses, s.config().evaluation.early_stopping_patience);
+           stops_early(s.evaluations, s.config().evaluation.early_stopping_patience);
   };
   board.set_phase("training");
-  bool goes_on = evaluate_if_due(s, board, stop, telemetry, past);
+  secure_best(s, disk);
+  bool goes_on = evaluate_if_due(s, board, stop, telemetry);
+  if (s.is_best() && s.saved_step != s.step) begin_save(s);  // of another output, evaluated here
   while (goes_on && !is_over()) {
     const int64_t step = s.step + 1;
     profile.step_begins(step);
@@ -119,7 +96,7 @@ bool train(RankState& s, Disk& disk, StatusBoard& board, const StopSignal& stop)
     profile.step_ended(step);
     telemetry.step_done(stats);
     s.saver->advance(stats.saves);
-    goes_on = !stats.stop && evaluate_if_due(s, board, stop, telemetry, past);
+    goes_on = !stats.stop && evaluate_if_due(s, board, stop, telemetry);
     if (goes_on && !save_is_due(s) && !is_over()) continue;
     board.set_phase("saving");
     begin_save(s);
@@ -137,10 +114,12 @@ bool train(RankState& s, Disk& disk, StatusBoard& board, const StopSignal& stop)
 }
 
 // Rank 0: what remains besides the model. finished.json comes last.
-Result<void> write_results(const RankState& s, Disk& disk) {
+//   exported_step: 0 for none.
+Result<void> write_results(const RankState& s, Disk& disk, int64_t exported_step) {
   const std::string svg = draw_loss(s.job.name, read_losses(s.env.output));
   RETURN_IF_ERROR(replace_file(disk, s.env.output, "loss.svg", svg));
-  return mark_finished(disk, s.env.output, {.step = s.step, .run = s.run});
+  return mark_finished(disk, s.env.output,
+                       {.step = s.step, .run = s.run, .exported_step = exported_step});
 }
 
 }  // namespace
@@ -159,12 +138,17 @@ ExitCode run_job(RankState& s, const OutputVerdict& output, Disk& disk, StatusBo
   }
   stop.release();  // the last step is saved: a restart only has to export
 
+  ExportChoice exported;
   if (s.config().export_at_end) {
     board.set_phase("exporting");
+    exported = load_weights_to_export(s);
     export_model(s, disk);
+    if (s.is_rank0()) {
+      s.log.info("exported", {{"step", exported.step}, {"reason", exported.reason}});
+    }
   }
   Result<void> written;
-  if (s.is_rank0()) written = write_results(s, disk);
+  if (s.is_rank0()) written = write_results(s, disk, exported.step);
   agree_on(*s.collective, std::move(written), ExitCode::kOutputUnwritable, "finishing the output");
   board.set_phase("finished");
   log_memory(s.log, "end");

@@ -1,9 +1,18 @@
 #include "operator/cli/run_summary.h"
 
+#include <filesystem>
+#include <fstream>
+
 #include <gtest/gtest.h>
+
+#include "tests/runtime/data/temp_folder.h"
 
 namespace lockstep::cli {
 namespace {
+
+void write_finished(const std::string& path, const char* text) {
+  std::ofstream(path) << text;
+}
 
 TEST(RunSummaryTest, TakesFirstAndLastLossAndTheMedianSpeed) {
   const auto summary = summarize_metrics(
@@ -37,6 +46,19 @@ TEST(RunSummaryTest, SaysNothingOfStepsWithoutTimes) {
   const auto summary = summarize_metrics("{\"step\":1,\"loss\":5.5,\"step_seconds\":0.5}\n");
   ASSERT_TRUE(summary.has_value());
   EXPECT_EQ(render_summary(*summary, "/nonexistent").find("step      "), std::string::npos);
+}
+
+TEST(RunSummaryTest, SaysWhichStepTheModelIsOfUnlessItIsTheLast) {
+  const runtime::TempFolder folder;
+  std::filesystem::create_directory(folder / "model");
+  const auto summary = summarize_metrics("{\"step\":1,\"loss\":5.5}\n");
+  const std::string model = "model       " + (folder / "model");
+  write_finished(folder / "finished.json", R"({"step":16,"exportedStep":10})");
+  EXPECT_NE(render_summary(*summary, folder.path())
+                .find(model + " (step 10: the lowest validation loss)\n"),
+            std::string::npos);
+  write_finished(folder / "finished.json", R"({"step":16,"exportedStep":16})");
+  EXPECT_NE(render_summary(*summary, folder.path()).find(model + "\n"), std::string::npos);
 }
 
 TEST(RunSummaryTest, IgnoresATornLastLine) {

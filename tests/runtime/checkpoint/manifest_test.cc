@@ -100,6 +100,19 @@ TEST(ManifestTest, SkipsAndLossScaleComeBackAndAreOptional) {
   EXPECT_EQ(older->loss_scale, std::nullopt);
 }
 
+TEST(ManifestTest, EvaluationsComeBackAndAreOptional) {
+  Manifest manifest = sound_manifest();
+  EXPECT_EQ(encode(manifest).find("evaluations"), std::string::npos);
+  manifest.evaluations = {.last_step = 50,
+                          .best_loss = 3.1720468990000001,
+                          .best_step = 40,
+                          .without_better = 1,
+                          .keeps_best = true};
+  const auto decoded = decode_manifest(encode(manifest), "m");
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_EQ(*decoded, manifest);
+}
+
 TEST(ManifestTest, PiecesComeBackFromTheirText) {
   const Manifest manifest = sound_manifest();
   EXPECT_EQ(*decode_pieces(encode_pieces(manifest.pieces)), manifest.pieces);

@@ -210,14 +210,34 @@ TEST_F(OutputFolderTest, MetricsAreCutBackToTheStep) {
   };
   for (const Case& example : cases) {
     write_text(output_ + "/metrics.jsonl", example.before);
-    ASSERT_TRUE(cut_metrics(*disk_, output_, example.step));
+    ASSERT_TRUE(cut_metrics(*disk_, output_, {.step = example.step}));
     EXPECT_EQ(read_text(output_ + "/metrics.jsonl"), example.after);
+  }
+}
+
+TEST_F(OutputFolderTest, AnEvaluationThatIsMadeAgainIsCut) {
+  const std::string validation = R"({"step": 2, "validation_loss": 3.5})"
+                                 "\n";
+  const std::string before = line(1) + line(2) + validation + line(3);
+  for (const bool is_evaluated : {true, false}) {
+    write_text(output_ + "/metrics.jsonl", before);
+    ASSERT_TRUE(cut_metrics(*disk_, output_, {.step = 2, .is_evaluated = is_evaluated}));
+    EXPECT_EQ(read_text(output_ + "/metrics.jsonl"),
+              line(1) + line(2) + (is_evaluated ? validation : ""));
+  }
+}
+
+TEST_F(OutputFolderTest, AFinishedRunSaysWhichStepItExported) {
+  ASSERT_TRUE(disk_->make_folder(output_));
+  for (const FinishedRun& run : {FinishedRun{16, "r", 10}, FinishedRun{16, "r", 0}}) {
+    ASSERT_TRUE(mark_finished(*disk_, output_, run));
+    EXPECT_EQ(finished(), run);
   }
 }
 
 TEST_F(OutputFolderTest, MissingMetricsAreFine) {
   fs::create_directories(output_);
-  EXPECT_TRUE(cut_metrics(*disk_, output_, 3));
+  EXPECT_TRUE(cut_metrics(*disk_, output_, {.step = 3}));
   EXPECT_FALSE(exists("metrics.jsonl"));
 }
 
@@ -229,7 +249,7 @@ TEST_F(OutputFolderTest, LongMetricsAreCutExactly) {
     if (step <= 50'000) after += line(step);
   }
   write_text(output_ + "/metrics.jsonl", before);
-  ASSERT_TRUE(cut_metrics(*disk_, output_, 50'000));
+  ASSERT_TRUE(cut_metrics(*disk_, output_, {.step = 50'000}));
   EXPECT_EQ(read_text(output_ + "/metrics.jsonl"), after);
 }
 
@@ -241,7 +261,7 @@ TEST_F(OutputFolderTest, InterruptedCutLeavesTheOldMetricsOrTheNew) {
       write_text(output_ + "/metrics.jsonl", before);
       FaultyDisk disk(fault, call);
       try {
-        reached = !cut_metrics(disk, output_, 1).has_value();
+        reached = !cut_metrics(disk, output_, {.step = 1}).has_value();
       } catch (const Crash&) {
         reached = true;
       }

@@ -96,8 +96,10 @@ inline common::Result<std::vector<Piece>> write_test_shards(Disk& disk, const Sh
 // A whole save: every rank writes, rank 0 publishes.
 inline common::Result<Published> save_test_model(Disk& disk, const std::string& output,
                                                  int64_t step, int64_t attempt, int64_t ranks,
-                                                 int64_t keep) {
+                                                 int64_t keep,
+                                                 const EvaluationHistory& evaluations = {}) {
   Manifest manifest = test_manifest(step, attempt, ranks);
+  manifest.evaluations = evaluations;
   for (int64_t rank = 0; rank < ranks; ++rank) {
     const ShardTarget target{.output = output, .attempt = attempt, .step = step, .rank = rank};
     ASSIGN_OR_RETURN(const std::vector<Piece> written, write_test_shards(disk, target, ranks));

@@ -22,8 +22,10 @@ using ::testing::HasSubstr;
 
 class WriterTest : public ::testing::Test {
  protected:
-  void save(int64_t step, int64_t attempt = 1, int64_t keep = 2, int64_t ranks = 2) {
-    const auto published = save_test_model(*disk_, folder_.path(), step, attempt, ranks, keep);
+  void save(int64_t step, int64_t attempt = 1, int64_t keep = 2, int64_t ranks = 2,
+            const EvaluationHistory& evaluations = {}) {
+    const auto published =
+        save_test_model(*disk_, folder_.path(), step, attempt, ranks, keep, evaluations);
     ASSERT_TRUE(published) << published.error().message;
     EXPECT_TRUE(published->warnings.empty());
   }
@@ -44,6 +46,23 @@ TEST_F(WriterTest, KeepsTheNewestCheckpoints) {
   EXPECT_THAT(names(), ElementsAre("step-40", "step-50"));
   save(60, 1, 1);
   EXPECT_THAT(names(), ElementsAre("step-60"));
+}
+
+// Of the two that stay each has its best one beside it.
+TEST_F(WriterTest, SparesTheBestOnesThatKeptCheckpointsName) {
+  const auto best_is = [](int64_t step) {
+    return EvaluationHistory{.last_step = step, .best_step = step, .keeps_best = true};
+  };
+  for (int64_t step = 10; step <= 50; step += 10) save(step, 1, 2, 1, best_is(20));
+  EXPECT_THAT(names(), ElementsAre("step-20", "step-40", "step-50"));
+  save(60, 1, 2, 1, best_is(60));
+  EXPECT_THAT(names(), ElementsAre("step-20", "step-50", "step-60"));
+  save(70, 1, 2, 1, best_is(60));
+  EXPECT_THAT(names(), ElementsAre("step-60", "step-70"));
+  EvaluationHistory unwanted = best_is(60);
+  unwanted.keeps_best = false;
+  save(80, 1, 1, 1, unwanted);
+  EXPECT_THAT(names(), ElementsAre("step-80"));
 }
 
 TEST_F(WriterTest, NeverPrunesWhatItPublishedNorNewerOnes) {

@@ -44,8 +44,28 @@ TEST(EvaluationTest, StopsWhenSoManyInARowAreNoBetterThanTheBestBefore) {
       {{1, 2, 3, 4, 5}, 0, false},       // off
   };
   for (std::size_t i = 0; i < table.size(); ++i) {
-    EXPECT_EQ(stops_early(table[i].losses, table[i].patience), table[i].stops) << i;
+    EvaluationHistory history;
+    for (const double loss : table[i].losses) {
+      history = with_evaluation(history, history.last_step + 5, loss);
+    }
+    EXPECT_EQ(stops_early(history, table[i].patience), table[i].stops) << i;
   }
+}
+
+TEST(EvaluationTest, TheBestIsTheEarliestOfTheLowestLosses) {
+  EvaluationHistory history;
+  const std::vector<double> losses = {3, 2, 2.5, 2, 1.5, 1.5, 1.75};
+  std::vector<int64_t> best;
+  for (const double loss : losses) {
+    history = with_evaluation(history, history.last_step + 5, loss);
+    best.push_back(history.best_step);
+  }
+  EXPECT_EQ(best, (std::vector<int64_t>{5, 10, 10, 10, 25, 25, 25}));
+  EXPECT_EQ(history.best_loss, 1.5);
+  EXPECT_EQ(history.without_better, 2);
+  history.best_step = 0;  // its checkpoint is gone: the losses are compared with it all the same
+  EXPECT_EQ(with_evaluation(history, 40, 1.6).best_step, 0);
+  EXPECT_EQ(with_evaluation(history, 40, 1.4).best_step, 40);
 }
 
 }  // namespace

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Prints the peak resident memory of a rank beside plain PyTorch on the pinned wheel: DDP and FSDP2 in eager mode, two ranks of one
+# thread, the same weights, rows, batch and optimizer in fp32. Fails only where the losses do not agree, since then it compares
+# nothing. Needs the Python of the tests (tools/setup.sh).
+# usage: memory.sh [BIN_DIR]
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+bin=${1:-build/bin} work=$(mktemp -d) steps=4
+trap 'rm -rf "$work"' EXIT
+python=$(tools/setup.sh print-site)/../../../bin/python
+port=$((20000 + RANDOM % 10000))
+
+# run_ours NAME SETTING...: trains into $work/NAME.
+run_ours() {
+  local name=$1
+  shift
+  "$bin/lockstep" run "$work/job.yaml" --output "$work/$name" "$@" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+}
+
+# run_peer KIND MICRO_BATCH: two ranks; leaves what they print in $work/KIND-RANK.
+run_peer() {
+  local rank pids=()
+  port=$((port + 1))
+  for rank in 0 1; do
+    RANK=$rank WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port OMP_NUM_THREADS=1 \
+      "$python" tests/bench/memory_peer.py "$1" "$work/start/model" "$work/rows.jsonl" $steps "$2" 1e-3 >"$work/$1-$rank" 2>"$work/log-$rank" &
+    pids+=($!)
+  done
+  for rank in 0 1; do wait "${pids[$rank]}" || { cat "$work/log-$rank"; exit 1; }; done
+}
+
+# compare NAME HIDDEN LAYERS HEADS FF LENGTH MICRO_BATCH
+compare() {
+  local name=$1 hidden=$2 layers=$3 heads=$4 ff=$5 length=$6 micro_batch=$7
+  rm -rf "${work:?}"/*
+  "$python" - "$work/rows.jsonl" "$length" $((2 * micro_batch * steps)) <<'PY'
+import json, random, sys
+random.seed(1)
+with open(sys.argv[1], "w") as file:
+    for _ in range(int(sys.argv[3])):
+        file.write(json.dumps({"input_ids": [random.randrange(32, 96) for _ in range(int(sys.argv[2]))]}) + "\n")
+PY
+  cat >"$work/job.yaml" <<YAML
+apiVersion: lockstep.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: memory}
+spec:
+  ranks: 2
+  train:
+    model:
+      config: {vocab_size: 256, hidden_size: $hidden, intermediate_size: $ff, num_hidden_layers: $layers,
+               num_attention_heads: $heads, max_position_embeddings: $length}
+    data: {train: $work/rows.jsonl, sequenceLength: $length, packing: false, shuffle: false}
+    batch: {globalBatchSize: $((2 * micro_batch)), microBatchSize: $micro_batch}
+    steps: $steps
+    optimizer: {lr: 1e-3, weightDecayOn: all}
+    schedule: {name: constant}
+    logging: {everySteps: 1}
+YAML
+  run_ours start --set train.steps=1 --set train.optimizer.lr=0  # its model is the initial weights
+  run_ours ours-ddp --set train.parallelism.strategy=ddp
+  run_ours ours-zero3 --set train.parallelism.strategy=zero3
+  # The peers save nothing; this saves without a copy in memory.
+  run_ours ours-blocking --set train.parallelism.strategy=zero3 --set train.checkpoint.async=false
+  run_peer ddp "$micro_batch"
+  run_peer fsdp2 "$micro_batch"
+  "$python" tests/bench/memory_peer.py import >"$work/import"
+  "$python" tests/bench/memory_table.py "$work" "$name"
+}
+
+#       name      hidden layers heads ff length micro-batch
+compare "0.5 M"       96      4     4  256  128     4
+compare "5 M"        256      6     8  704  256     8
+compare "24 M"       512      7     8 1408  256     4

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: data_guide.sh BIN_DIR GUIDE
+# usage: guide.sh BIN_DIR GUIDE
 # Runs every `sh` block of a guide, in order, in an empty folder: what the page shows is what happens.
 set -euo pipefail
 bin=$1 guide=$2

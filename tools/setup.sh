@@ -55,6 +55,7 @@ case ${1:-} in
     ./setup.sh build
     debian_packages "${DEBIAN_TEST[@]}"
     python_packages test "${PYTHON_TEST[@]}"
+    python_packages style "${PYTHON_STYLE[@]}"
     go_toolchain
     ../tests/cluster/build.sh
     ;;

@@ -52,8 +52,8 @@ stage format tools/check_style.sh format
 if stage build-release build release -DLOCKSTEP_PYTHON_SITE="$(tools/setup.sh print-site)"; then
   stage tidy tools/check_style.sh tidy
   ctest_stage test-unit build/release -L unit -j 2
-  ctest_stage test-runtime build/release -L 'torch|ranks'
-  ctest_stage test-end-to-end build/release -L e2e
+  ctest_stage test-runtime build/release -L 'torch|ranks' -j 2
+  ctest_stage test-end-to-end build/release -L e2e -j 2
 fi
 for sanitizer in asan tsan; do
   stage "build-$sanitizer" build $sanitizer && ctest_stage "test-$sanitizer" build/$sanitizer -L unit -j 2

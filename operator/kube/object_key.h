@@ -10,8 +10,7 @@ namespace lockstep::kube {
 struct ObjectKey {
   std::string ns;  // empty for cluster-wide types
   std::string name;
-  auto operator<=>(const ObjectKey&) const =
-      default;  // NOLINT(modernize-use-nullptr): clang-tidy 14
+  auto operator<=>(const ObjectKey&) const = default;
 };
 
 inline std::string to_string(const ObjectKey& key) {

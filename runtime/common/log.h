@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace spdlog {
-class logger;
+class logger;  // NOLINT(readability-identifier-naming)
 }
 
 namespace lockstep::common {

@@ -149,6 +149,7 @@ void check_string(const Field& field, const std::string& text, const std::string
 
 std::vector<std::string> choice_words(const Field& field) {
   std::vector<std::string> words;
+  words.reserve(field.choices.size());
   for (const json& choice : field.choices) {
     words.push_back(choice.is_string() ? choice.get<std::string>() : choice.dump());
   }
@@ -321,6 +322,7 @@ Problem unknown_key(const Field& object, const std::string& key, const std::stri
     return {.path = path, .message = "is not supported by this version", .hint = "remove it"};
   }
   std::vector<std::string> known;
+  known.reserve(object.children.size());
   for (const Field& child : object.children) known.push_back(child.name);
   std::string hint;
   if (const std::optional<std::string> near = closest(key, known)) {

@@ -7,6 +7,7 @@ namespace {
 std::string type_column(const Field& field) {
   if (!field.choices.empty()) {
     std::vector<std::string> words;
+    words.reserve(field.choices.size());
     for (const nlohmann::json& choice : field.choices) {
       words.push_back(choice.is_string() ? choice.get<std::string>() : choice.dump());
     }

@@ -90,6 +90,7 @@ Result<std::vector<std::string>> match_glob(const std::string& pattern) {
   glob_t matches = {};
   const int status = ::glob(pattern.c_str(), GLOB_ERR, nullptr, &matches);
   std::vector<std::string> paths;
+  paths.reserve(matches.gl_pathc);
   for (std::size_t i = 0; i < matches.gl_pathc; ++i) paths.emplace_back(matches.gl_pathv[i]);
   ::globfree(&matches);
   if (status == GLOB_NOSPACE) return common::system_error("expand", pattern, ENOMEM);

@@ -99,6 +99,7 @@ ReductionPlan plan_reduction(int64_t num_micro_batches, int world_size, Assignme
   plan.num_exchanges = interleaved ? per_rank : 1;
   for (int rank = 0; rank < world_size; ++rank) {
     std::vector<int64_t> indices;
+    indices.reserve(static_cast<std::size_t>(per_rank));
     for (int64_t k = 0; k < per_rank; ++k) {
       indices.push_back(interleaved ? k * world_size + rank : rank * per_rank + k);
     }

@@ -14,7 +14,7 @@ common::MemoryUse memory_now() {
 
 void log_memory(const common::Log& log, std::string_view when) {
   const common::MemoryUse memory = memory_now();
-  log.info("memory", {{"when", std::string(when)},
+  log.info("memory", {{"when", when},
                       {"buffer_bytes", memory.buffer_bytes},
                       {"buffer_peak_bytes", memory.buffer_peak_bytes},
                       {"resident_bytes", memory.resident_bytes},

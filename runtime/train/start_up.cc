@@ -212,6 +212,7 @@ void build_model(RankState& s) {
   common::ParallelismConfig parallelism = config.parallelism;
   parallelism.strategy = agree_on_strategy(s);
   std::vector<int64_t> unit_elems;
+  unit_elems.reserve(s.units.size());
   for (const Unit& unit : s.units) unit_elems.push_back(unit.num_elems);
   const ParallelismOptions options = {.config = parallelism,
                                       .unit_elems = unit_elems,

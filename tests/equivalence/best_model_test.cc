@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/paths.h"
 #include "tests/support/tiny_job.h"
 
 namespace lockstep::equivalence {
@@ -48,7 +49,7 @@ class BestModelTest : public testing::Test {
     job.data = folder_.path("train.txt");
     job.nvme_path = folder_.path("");
     if (job.steps == TinyJob().steps) job.steps = 60;
-    GangOptions options{.runtime = LOCKSTEP_RUNTIME,
+    GangOptions options{.runtime = support::kRuntimeProgram,
                         .job = to_json(job),
                         .folder = folder_.path(name + ".files"),
                         .output = folder_.path(name),

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "tests/support/paths.h"
 #include "tests/support/tiny_job.h"
 
 namespace lockstep::equivalence {
@@ -44,7 +45,7 @@ class DataBitsTest : public testing::Test {
                       int attempt = 0) const {
     TinyJob with_data = job;
     with_data.data = folder_.path("lines.jsonl");
-    GangOptions gang{.runtime = LOCKSTEP_RUNTIME,
+    GangOptions gang{.runtime = support::kRuntimeProgram,
                      .job = to_json(with_data),
                      .folder = folder_.path(name + ".files"),
                      .output = folder_.path(name),

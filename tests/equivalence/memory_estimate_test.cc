@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/common/estimate_memory.h"
+#include "tests/support/paths.h"
 #include "tests/support/tiny_job.h"
 
 namespace lockstep::equivalence {
@@ -65,7 +66,7 @@ class MemoryEstimateTest : public testing::Test {
   std::vector<std::string> train(const nlohmann::json& job, const std::string& name,
                                  int attempt = 0) const {
     const int ranks = job["ranks"].get<int>();
-    Gang gang({.runtime = LOCKSTEP_RUNTIME,
+    Gang gang({.runtime = support::kRuntimeProgram,
                .job = job,
                .folder = folder_.path(name + ".files"),
                .output = folder_.path(name),

@@ -9,6 +9,7 @@
 #include <signal.h>
 
 #include "tests/support/event_reader.h"
+#include "tests/support/paths.h"
 #include "tests/support/tiny_job.h"
 
 namespace lockstep::equivalence {
@@ -28,7 +29,7 @@ class RankTelemetryTest : public testing::Test {
 
   GangOptions options(const std::string& name, int num_ranks, const json& logging,
                       int attempt = 0) const {
-    GangOptions gang{.runtime = LOCKSTEP_RUNTIME,
+    GangOptions gang{.runtime = support::kRuntimeProgram,
                      .job = support::to_json({.ranks = num_ranks,
                                               .strategy = "zero3",
                                               .data = folder_.path("corpus.txt"),

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/paths.h"
 #include "tests/support/tiny_job.h"
 
 namespace lockstep::equivalence {
@@ -77,7 +78,7 @@ class SameBitsTest : public testing::Test {
     TinyJob with_data = job;
     with_data.data = folder_.path("corpus.txt");
     with_data.nvme_path = folder_.path("");
-    return {.runtime = LOCKSTEP_RUNTIME,
+    return {.runtime = support::kRuntimeProgram,
             .job = to_json(with_data),
             .folder = folder_.path(name + ".files"),
             .output = folder_.path(name),

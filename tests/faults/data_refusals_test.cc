@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/paths.h"
 #include "tests/support/tiny_job.h"
 
 namespace lockstep::faults {
@@ -25,7 +26,7 @@ class DataRefusalsTest : public testing::Test {
   GangOptions job(const std::string& name, const json& changes = json::object(),
                   int ranks = 1) const {
     const TinyJob tiny{.ranks = ranks, .data = folder_.path(name), .steps = 4};
-    GangOptions gang{.runtime = LOCKSTEP_RUNTIME,
+    GangOptions gang{.runtime = support::kRuntimeProgram,
                      .job = to_json(tiny),
                      .folder = folder_.path("files"),
                      .output = folder_.path("output"),
@@ -49,8 +50,8 @@ class DataRefusalsTest : public testing::Test {
   }
   // Runs the verb as a user does; returns its exit status.
   int tokenize(const std::string& arguments) const {
-    const std::string command = std::string(LOCKSTEP_RUNTIME) + " tokenize " + arguments + " >" +
-                                folder_.path("said") + " 2>&1";
+    const std::string command = std::string(support::kRuntimeProgram) + " tokenize " + arguments +
+                                " >" + folder_.path("said") + " 2>&1";
     const int status = std::system(command.c_str());
     return WEXITSTATUS(status);
   }

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/paths.h"
+
 namespace lockstep::faults {
 
 using support::Gang;
@@ -27,7 +29,7 @@ FaultyRuns::FaultyRuns() {
 
 GangOptions FaultyRuns::options(const std::string& run, const Sharing& sharing, int attempt,
                                 const std::string& backend) {
-  GangOptions options{.runtime = LOCKSTEP_FAULTY_RUNTIME,
+  GangOptions options{.runtime = support::kFaultyRuntime,
                       .job = support::to_json({.ranks = sharing.ranks,
                                                .strategy = sharing.strategy,
                                                .shard_ranks = sharing.shard_ranks,

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "tests/support/paths.h"
 #include "tests/support/tiny_job.h"
 
 namespace lockstep::faults {
@@ -35,7 +36,7 @@ class OffloadFaultsTest : public testing::Test {
             .nvme_path = nvme_};
   }
   GangOptions options(const TinyJob& job, const std::string& name, int attempt = 0) const {
-    return {.runtime = LOCKSTEP_RUNTIME,
+    return {.runtime = support::kRuntimeProgram,
             .job = to_json(job),
             .folder = folder_.path(name + ".files"),
             .output = folder_.path(name),

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/paths.h"
 #include "tests/support/tiny_job.h"
 
 namespace lockstep::faults {
@@ -29,7 +30,7 @@ class OutputTest : public testing::Test {
   void SetUp() override { write_text(folder_.path("corpus.txt"), tiny_corpus(20000)); }
 
   GangOptions options(int attempt = 0) const {
-    return {.runtime = LOCKSTEP_RUNTIME,
+    return {.runtime = support::kRuntimeProgram,
             .job = to_json({.data = folder_.path("corpus.txt"), .steps = 4}),
             .folder = folder_.path("files"),
             .output = folder_.path("output"),

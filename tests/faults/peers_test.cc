@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "tests/support/paths.h"
 #include "tests/support/tiny_job.h"
 
 namespace lockstep::faults {
@@ -27,7 +28,7 @@ TEST_P(PeersTest, TheOthersEndAndNameIt) {
   const PeerFault fault = GetParam();
   TemporaryFolder folder;
   support::write_text(folder.path("corpus.txt"), support::tiny_corpus(20000));
-  GangOptions options{.runtime = LOCKSTEP_RUNTIME,
+  GangOptions options{.runtime = support::kRuntimeProgram,
                       .job = support::to_json({.ranks = kRanks,
                                                .strategy = "zero3",
                                                .backend = fault.backend,

@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/paths.h"
+
 namespace lockstep::faults {
 namespace {
 
@@ -27,7 +29,7 @@ RankForks::RankForks() {
   std::array<int, 2> answers{};
   require(pipe2(requests.data(), O_CLOEXEC) == 0, "pipe2");
   require(pipe2(answers.data(), O_CLOEXEC) == 0, "pipe2");
-  std::string program = LOCKSTEP_FAULTY_RUNTIME;
+  std::string program = support::kFaultyRuntime;
   std::string variable = "LOCKSTEP_TEST_FORKS=1";
   std::array<char*, 2> arguments = {program.data(), nullptr};
   std::array<char*, 2> environment = {variable.data(), nullptr};

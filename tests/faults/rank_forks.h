@@ -9,7 +9,7 @@
 
 namespace lockstep::faults {
 
-// One process of LOCKSTEP_FAULTY_RUNTIME that forks ranks. Ends them not.
+// One process of faulty-runtime that forks ranks. Ends them not.
 class RankForks {
  public:
   // Makes this process the subreaper of ranks. Throws std::system_error.

@@ -9,6 +9,7 @@
 
 #include "runtime/checkpoint/crc32c.h"
 #include "runtime/common/http_server.h"
+#include "tests/support/paths.h"
 #include "tests/support/tiny_job.h"
 
 namespace lockstep::faults {
@@ -31,7 +32,7 @@ class RefusalsTest : public testing::Test {
   TinyJob job() const { return {.data = folder_.path("corpus.txt"), .steps = 4}; }
 
   GangOptions options(const TinyJob& job) const {
-    return {.runtime = LOCKSTEP_RUNTIME,
+    return {.runtime = support::kRuntimeProgram,
             .job = to_json(job),
             .folder = folder_.path("files"),
             .output = folder_.path("output"),

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "tests/support/paths.h"
 #include "tests/support/tiny_job.h"
 
 namespace lockstep::faults {
@@ -49,7 +50,7 @@ TEST(SoakTest, InterruptedAgainAndAgainARunKeepsItsBitsAndEverySample) {
                     .data = folder.path("corpus.txt"),
                     .steps = setting("LOCKSTEP_SOAK_STEPS", 160)};
   const auto options = [&](const std::string& name, int64_t attempt) {
-    return GangOptions{.runtime = LOCKSTEP_RUNTIME,
+    return GangOptions{.runtime = support::kRuntimeProgram,
                        .job = to_json(job),
                        .folder = folder.path(name + ".files"),
                        .output = folder.path(name),

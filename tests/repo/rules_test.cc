@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/repo/include_rules.h"
+#include "tests/support/paths.h"
 
 namespace lockstep::repo {
 namespace {
@@ -20,7 +21,7 @@ struct SourceFile {
 
 std::vector<SourceFile> read_tree(const std::vector<std::string>& folders,
                                   const std::vector<std::string>& extensions) {
-  const fs::path root = LOCKSTEP_SOURCE_DIR;
+  const fs::path root = support::kSourceTree;
   std::vector<SourceFile> files;
   for (const std::string& folder : folders) {
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / folder)) {

@@ -40,6 +40,17 @@ function(lockstep_program name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${LOCKSTEP_BINARY_DIR}")
 endfunction()
 
+# lockstep_test_path(TARGET NAME PATH): defines lockstep::support::NAME (tests/support/paths.h) in TARGET.
+function(lockstep_test_path target name path)
+  set(_source "${CMAKE_CURRENT_BINARY_DIR}/${target}_${name}.cc")
+  file(GENERATE OUTPUT "${_source}" CONTENT "#include \"tests/support/paths.h\"
+
+const char* const lockstep::support::${name} = \"${path}\";
+")
+  target_sources(${target} PRIVATE "${_source}")
+  set_source_files_properties("${_source}" PROPERTIES SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
 include(GoogleTest)
 function(lockstep_test name)
   cmake_parse_arguments(ARG "NO_PCH" "LABEL" "SOURCES;DEPS;PROPERTIES" ${ARGN})
@@ -51,6 +62,12 @@ function(lockstep_test name)
     target_compile_options(${name} PRIVATE -fPIC)
     target_precompile_headers(${name} REUSE_FROM lockstep_test_pch)
   endif()
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
-    PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT 600 ${ARG_PROPERTIES})
+  if(LOCKSTEP_SANITIZE)
+    # One process for all its tests: each start of an instrumented program costs more than most tests do.
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT 1200 ${ARG_PROPERTIES})
+  else()
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
+      PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT 600 ${ARG_PROPERTIES})
+  endif()
 endfunction()

@@ -10,6 +10,7 @@
 #include "operator/api/job_fields.h"
 #include "runtime/common/document.h"
 #include "runtime/common/schema.h"
+#include "tests/support/paths.h"
 
 namespace lockstep::api {
 namespace {
@@ -53,7 +54,7 @@ void walk(const std::string& path, const json& schema, const Visit& visit) {
 }
 
 TEST(CrdTest, FileIsWhatTheTablePrints) {
-  const std::string path = std::string(LOCKSTEP_SOURCE_DIR) + "/crds/trainingjobs.yaml";
+  const std::string path = std::string(support::kSourceTree) + "/crds/trainingjobs.yaml";
   if (std::getenv("LOCKSTEP_UPDATE_FILES") != nullptr) std::ofstream(path) << crd_yaml();
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/paths.h"
+
 namespace lockstep::api {
 namespace {
 
@@ -219,7 +221,7 @@ TEST(ManifestTest, SetReachesIntoATemplate) {
 
 TEST(ManifestTest, QuickstartIsValid) {
   const common::Result<Manifest> manifest =
-      load_manifest(std::string(LOCKSTEP_SOURCE_DIR) + "/examples/quickstart.yaml", {});
+      load_manifest(std::string(support::kSourceTree) + "/examples/quickstart.yaml", {});
   ASSERT_TRUE(manifest.has_value());
   EXPECT_TRUE(manifest->problems.empty());
   EXPECT_EQ(manifest->num_other_documents, 1);
@@ -229,7 +231,7 @@ TEST(ManifestTest, QuickstartIsValid) {
 
 TEST(ManifestTest, ExampleForRdmaIsValidAndAsksForWhatAFabricNeeds) {
   const common::Result<Manifest> manifest =
-      load_manifest(std::string(LOCKSTEP_SOURCE_DIR) + "/examples/rdma.yaml", {});
+      load_manifest(std::string(support::kSourceTree) + "/examples/rdma.yaml", {});
   ASSERT_TRUE(manifest.has_value());
   EXPECT_TRUE(manifest->problems.empty());
   const TrainingJobSpec& spec = manifest->job.spec;

@@ -8,6 +8,7 @@
 #include "runtime/train/flops.h"
 #include "runtime/train/gpu_utilization.h"
 #include "runtime/train/status_board.h"
+#include "tests/support/paths.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -44,7 +45,7 @@ TEST(FlopsTest, CountMatricesAndAttentionButNotTheLookedUpTable) {
 }
 
 TEST(GpuUtilizationTest, AsksTheDriversLibrary) {
-  const auto gpu = GpuUtilization::open(LOCKSTEP_FAKE_NVML, 0);
+  const auto gpu = GpuUtilization::open(support::kFakeNvml, 0);
   ASSERT_TRUE(gpu);
   EXPECT_EQ(gpu->sample(), 0.37);
 }
@@ -52,12 +53,12 @@ TEST(GpuUtilizationTest, AsksTheDriversLibrary) {
 TEST(GpuUtilizationTest, IsAbsentWithoutLibraryFunctionOrDevice) {
   EXPECT_FALSE(GpuUtilization::open("libno-such-driver.so", 0));
   EXPECT_FALSE(GpuUtilization::open("libm.so.6", 0)) << "a library without NVML's functions";
-  EXPECT_FALSE(GpuUtilization::open(LOCKSTEP_FAKE_NVML, 2));
-  EXPECT_FALSE(GpuUtilization::open(LOCKSTEP_FAKE_NVML, -1));
+  EXPECT_FALSE(GpuUtilization::open(support::kFakeNvml, 2));
+  EXPECT_FALSE(GpuUtilization::open(support::kFakeNvml, -1));
 }
 
 TEST(GpuUtilizationTest, ADeviceThatDoesNotTellHasNoSample) {
-  const auto gpu = GpuUtilization::open(LOCKSTEP_FAKE_NVML, 1);
+  const auto gpu = GpuUtilization::open(support::kFakeNvml, 1);
   ASSERT_TRUE(gpu);
   EXPECT_FALSE(gpu->sample());
 }
@@ -66,7 +67,7 @@ TEST(GpuUtilizationTest, IsASeriesOnlyWhereThereIsAGpu) {
   StatusBoard board("tiny", 0, 0);
   const auto page = [&] { return board.routes().at("/metrics")().body; };
   EXPECT_EQ(page().find("lockstep_gpu"), std::string::npos);
-  board.watch_gpu(*GpuUtilization::open(LOCKSTEP_FAKE_NVML, 0));
+  board.watch_gpu(*GpuUtilization::open(support::kFakeNvml, 0));
   EXPECT_NE(page().find("lockstep_gpu_utilization_ratio{rank=\"0\"} 0.37"), std::string::npos)
       << page();
 }

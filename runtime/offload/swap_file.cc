@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "runtime/common/system_error.h"
+#include "runtime/offload/checked_swap_file.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -101,6 +102,7 @@ Result<CreatedSwapFile> create_swap_file(const std::string& folder, int64_t num_
   if (free_bytes < num_bytes) return too_small(folder, num_bytes, free_bytes);
   RETURN_IF_ERROR(reserve(descriptor, folder, num_bytes));
   created.is_direct = ::fcntl(descriptor, F_SETFL, O_DIRECT) == 0;
+  created.file = check_blocks(std::move(created.file), path, num_bytes);
   return created;
 }
 

@@ -48,7 +48,8 @@ struct CreatedSwapFile {
 // as DeepSpeed's are; else through the page cache, which is_direct tells.
 
 // Creates a swap file of `num_bytes` (a multiple of kSwapBlockBytes) in `folder`, which must exist,
-// and reserves its space, so that a disk that others fill later does not end the run.
+// and reserves its space, so that a disk that others fill later does not end the run. Blocks are
+// checked when they are read: see check_blocks().
 // Errors: kNotFound if there is no such folder; kUnavailable if it has not that much space, naming
 // both sizes; else what the system says.
 common::Result<CreatedSwapFile> create_swap_file(const std::string& folder, int64_t num_bytes);

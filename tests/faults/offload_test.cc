@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -48,16 +49,25 @@ class OffloadFaultsTest : public testing::Test {
   std::string nvme_ = folder_.path("nvme");
 };
 
-// Cuts the swap file of a process, which has no name in the file system any more.
-bool cut_swap_file(pid_t process) {
+// Opens the swap file of a process, which has no name in the file system any more; -1 if it has
+// none.
+int open_swap_file(pid_t process, int flags) {
   const std::string descriptors = "/proc/" + std::to_string(process) + "/fd";
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(descriptors, error)) {
     const std::string target = std::filesystem::read_symlink(entry.path(), error).string();
     if (error || target.find(".lockstep-swap-") == std::string::npos) continue;
-    return ::truncate(entry.path().c_str(), 0) == 0;
+    return ::open(entry.path().c_str(), flags | O_CLOEXEC);
   }
-  return false;
+  return -1;
+}
+
+bool cut_swap_file(pid_t process) {
+  const int descriptor = open_swap_file(process, O_WRONLY);
+  if (descriptor < 0) return false;
+  const bool was_cut = ::ftruncate(descriptor, 0) == 0;
+  ::close(descriptor);
+  return was_cut;
 }
 
 TEST_F(OffloadFaultsTest, APathThatIsNoFolderIsRefusedByItsField) {
@@ -99,6 +109,43 @@ TEST_F(OffloadFaultsTest, StorageThatFailsInMidRunEndsItAndKeepsTheCheckpoint) {
   restart.send(0, SIGTERM);
   EXPECT_EQ(restart.wait(), (std::vector<int>{85, 85})) << restart.log(0);
   EXPECT_NE(restart.log(0).find("info resumed "), std::string::npos) << restart.log(0);
+}
+
+// Flips bits in what a rank has in its swap file, all over it.
+bool damage_swap_file(pid_t process) {
+  const int descriptor = open_swap_file(process, O_RDWR);
+  if (descriptor < 0) return false;
+  const off_t size = ::lseek(descriptor, 0, SEEK_END);
+  bool was_damaged = false;
+  for (off_t at = 100; at < size; at += 4096) {
+    char byte = 0;
+    if (::pread(descriptor, &byte, 1, at) != 1) break;
+    byte = static_cast<char>(byte ^ 4);
+    was_damaged = ::pwrite(descriptor, &byte, 1, at) == 1 || was_damaged;
+  }
+  ::close(descriptor);
+  return was_damaged;
+}
+
+// Without the checksums the run would go on and end with other weights.
+TEST_F(OffloadFaultsTest, DamagedBlocksEndTheRunWithFileAndOffset) {
+  Gang gang(options(job(), "damaged"));
+  ASSERT_TRUE(gang.wait_until([&] {
+    return std::filesystem::exists(folder_.path("damaged") + "/checkpoints/step-4/manifest.json");
+  }));
+  bool was_damaged = false;
+  gang.wait_until([&] {  // again and again: a write would mend it
+    was_damaged = (gang.pid(1) != 0 && damage_swap_file(gang.pid(1))) || was_damaged;
+    return false;
+  });
+  ASSERT_TRUE(was_damaged);
+  EXPECT_EQ(gang.wait(), (std::vector<int>{83, 73})) << gang.log(1);
+  ASSERT_TRUE(gang.last_words(1));
+  const std::string message = gang.last_words(1)->message;
+  EXPECT_NE(message.find("train.offload: " + nvme_ + "/.lockstep-swap-"), std::string::npos)
+      << message;
+  EXPECT_NE(message.find(" is damaged at byte "), std::string::npos) << message;
+  EXPECT_NE(gang.last_words(1)->hint.find("sound storage"), std::string::npos);
 }
 
 // A killed rank leaves nothing under nvmePath.

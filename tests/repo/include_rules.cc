@@ -20,7 +20,7 @@ const std::map<std::string, std::set<std::string>>& allowed_includes() {
       {"runtime/data", {"runtime/common", "runtime/checkpoint"}},  // files that survive a crash
       {"runtime/comm", {"runtime/common"}},
       {"runtime/checkpoint", {"runtime/common"}},
-      {"runtime/offload", {"runtime/common"}},
+      {"runtime/offload", {"runtime/common", "runtime/checkpoint"}},
       {"runtime/parallel",
        {"runtime/common", "runtime/kernels", "runtime/model", "runtime/optim", "runtime/data",
         "runtime/comm", "runtime/checkpoint", "runtime/offload"}},

@@ -109,6 +109,16 @@ INSTANTIATE_TEST_SUITE_P(Strategies, MemoryTest,
                                          Case{with(Strategy::kZero3), 4, 2, 16.0 / 4},
                                          Case{with(Strategy::kZero3, 2), 4, 2, 16.0 / 2}));
 
+// With accumulation the counters of the reproducible sum come on top, and nothing else: from four
+// micro-batches per rank on one more gradient per doubling, of what the rank keeps of it.
+INSTANTIATE_TEST_SUITE_P(Accumulation, MemoryTest,
+                         testing::Values(Case{with(Strategy::kDdp), 2, 4, 16 + 4},
+                                         Case{with(Strategy::kDdp), 1, 8, 16 + 2 * 4},
+                                         Case{with(Strategy::kZero1), 2, 8, 8 + 8.0 / 2 + 2 * 4},
+                                         Case{with(Strategy::kZero2), 2, 4, 4 + 12.0 / 2 + 4.0 / 2},
+                                         Case{with(Strategy::kZero3), 2, 8, 16.0 / 2 + 2 * 4.0 / 2},
+                                         Case{with(Strategy::kZero3), 4, 4, 16.0 / 4 + 4.0 / 4}));
+
 // Gradients and what the optimizer needs are fp32; see Note [Compute copies].
 constexpr auto kBf16 = common::DType::kBf16;
 INSTANTIATE_TEST_SUITE_P(ComputeCopies, MemoryTest,

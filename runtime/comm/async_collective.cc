@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <mutex>
@@ -109,7 +110,7 @@ class AsyncCollective final : public Collective {
 
   int rank() const override { return transport_->rank(); }
   int world_size() const override { return transport_->world_size(); }
-  std::string_view backend() const override { return transport_->backend(); }
+  const Topology& topology() const override { return transport_->topology(); }
 
   PendingPtr all_gather(std::span<const std::byte> shard, std::span<std::byte> full,
                         std::string_view what) override {
@@ -124,15 +125,23 @@ class AsyncCollective final : public Collective {
   }
 
   PendingPtr all_to_all(std::span<const std::byte> send, std::span<std::byte> recv,
-                        std::string_view what) override {
-    if (send.size() != recv.size() || send.size() % num_ranks() != 0) {
+                        std::string_view what, Reach reach) override {
+    const size_t ranks = num_ranks(reach);
+    if (send.size() != recv.size() || send.size() % ranks != 0) {
       throw std::logic_error(std::string(what) + ": all_to_all of " + std::to_string(send.size()) +
                              " bytes into " + std::to_string(recv.size()));
     }
     if (send.empty()) return nothing_to_do();
-    return enqueue(
-        stand(Verb::kAllToAll, send.size() / num_ranks(), what),
-        [this, send, recv](const Standing& own) { transport_->all_to_all(send, recv, own); });
+    if (ranks == 1) {
+      std::memmove(recv.data(), send.data(), send.size());
+      return nothing_to_do();
+    }
+    const Verb verb = ranks == num_ranks()      ? Verb::kAllToAll
+                      : reach == Reach::kInside ? Verb::kAllToAllInside
+                                                : Verb::kAllToAllAcross;
+    return enqueue(stand(verb, send.size() / ranks, what), [this, send, recv](const Standing& own) {
+      transport_->all_to_all(send, recv, own);
+    });
   }
 
   void begin_step(int64_t step) override { issuer_->step = step; }
@@ -155,6 +164,11 @@ class AsyncCollective final : public Collective {
   };
 
   size_t num_ranks() const { return static_cast<size_t>(transport_->world_size()); }
+  size_t num_ranks(Reach reach) const {
+    const auto per_host = static_cast<size_t>(topology().ranks_per_host);
+    if (reach == Reach::kWorld) return num_ranks();
+    return reach == Reach::kInside ? per_host : num_ranks() / per_host;
+  }
 
   static PendingPtr nothing_to_do() {
     return std::make_unique<QueuedPending>(std::make_shared<Completion>());

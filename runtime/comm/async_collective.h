@@ -24,9 +24,10 @@ class Transport {
   virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
-  virtual std::string_view backend() const = 0;
+  virtual const Topology& topology() const = 0;
   virtual void all_gather(std::span<const std::byte> shard, std::span<std::byte> full,
                           const Standing& own) = 0;
+  // own.verb tells the reach; one that the topology does not have is never asked for.
   virtual void all_to_all(std::span<const std::byte> send, std::span<std::byte> recv,
                           const Standing& own) = 0;
   // As Collective::split(). Operations of the split itself stand as `own` tells: all-gathers of

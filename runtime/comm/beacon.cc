@@ -108,9 +108,9 @@ void Beacon::post(const Standing& standing) {
   own_ = standing;
 }
 
-void Beacon::learn(std::span<const Standing> by_rank) {
+void Beacon::learn(int rank, const Standing& standing) {
   const std::lock_guard lock(mutex_);
-  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) peers_[rank].standing = by_rank[rank];
+  peers_.at(static_cast<std::size_t>(rank)).standing = standing;
 }
 
 std::optional<Standing> Beacon::read(int rank) const {

@@ -44,15 +44,13 @@ class Beacon final : public StandingBoard {
   //   endpoints: of all ranks, by rank. Throws std::runtime_error if one is malformed.
   void start(const std::vector<std::string>& endpoints, uint64_t token);
 
-  // What the ranks told in another way than by datagrams, newer than those.
-  void learn(std::span<const Standing> by_rank);
-
   int rank() const override { return rank_; }
   int world_size() const override { return world_size_; }
   int name(int rank) const override {
     return names_.empty() ? rank : names_[static_cast<size_t>(rank)];
   }
   void post(const Standing& standing) override;
+  void learn(int rank, const Standing& standing) override;
   std::optional<Standing> read(int rank) const override;
   Presence presence(int rank) const override;
   std::optional<Verdict> accuse(const Verdict& verdict) override;

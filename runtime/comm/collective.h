@@ -1,6 +1,6 @@
 // The verbs that ranks speak. Issued in the same order on every rank; never blocking the caller.
-// Backends: Gloo (c10d) and shared memory of one host. They only move bytes: every sum is done by
-// the caller in a fixed order, so all backends give the same bits.
+// Backends: Gloo (c10d), shared memory of one host, and both: inside hosts and across them. They
+// only move bytes: every sum is done by the caller in a fixed order, so all give the same bits.
 #pragma once
 
 #include <chrono>
@@ -38,22 +38,38 @@ class Pending {
 };
 using PendingPtr = std::unique_ptr<Pending>;
 
+// What carries the bytes of a Collective.
+struct Topology {
+  std::string backend;     // "gloo" | "shared-memory" | "shared-memory+gloo" | "single"
+  int ranks_per_host = 1;  // L: ranks [h L, (h+1) L) reach each other without a network
+  std::string reason;      // why it is this backend, for people; may be empty
+};
+
+// Who takes part in an operation. With one host or one rank per host it comes to kWorld, or to a
+// copy.
+enum class Reach {
+  kWorld,
+  kInside,  // the ranks of this rank's host, numbered in their order
+  kAcross,  // the ranks that have this one's place in their hosts, numbered by host
+};
+
 class Collective {
  public:
   virtual ~Collective() = default;
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
-  virtual std::string_view backend() const = 0;  // "gloo" | "shared-memory" | "single"
+  virtual const Topology& topology() const = 0;
+  std::string_view backend() const { return topology().backend; }
 
   // full[r * shard.size() ..] = shard of rank r.  full.size() == world_size * shard.size(). `shard`
   // may be the slice of `full` that it becomes. `what` names the operation in errors ("unit
   // layer.3").
   virtual PendingPtr all_gather(std::span<const std::byte> shard, std::span<std::byte> full,
                                 std::string_view what) = 0;
-  // Slice i of `send` goes to rank i; slice i of `recv` comes from rank i. Slices are of equal
-  // size: send.size() == recv.size() == world_size * slice.
+  // Slice i of `send` goes to rank i of `reach`; slice i of `recv` comes from it. Slices are of
+  // equal size: send.size() == recv.size() == number of ranks * slice.
   virtual PendingPtr all_to_all(std::span<const std::byte> send, std::span<std::byte> recv,
-                                std::string_view what) = 0;
+                                std::string_view what, Reach reach) = 0;
   // Names the step of training in the errors of operations that are issued from now on.
   virtual void begin_step(int64_t step) = 0;
 

@@ -18,8 +18,8 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
-#include "runtime/comm/async_collective.h"
-#include "runtime/comm/standing.h"
+#include "runtime/comm/beacon.h"
+#include "runtime/comm/collective.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -60,29 +60,28 @@ bool is_timeout(const std::exception& error) {
 class GlooTransport final : public Transport {
  public:
   GlooTransport(const c10::intrusive_ptr<c10d::Store>& store, const GlooOptions& options,
-                std::unique_ptr<Beacon> beacon)
-      : rank_(options.rank),
-        world_size_(options.world_size),
-        timeout_(options.timeout),
-        local_address_(options.local_address),
+                BoardView view)
+      : options_(options),
+        topology_{.backend = "gloo", .reason = options.reason},
         store_(store),
-        beacon_(std::move(beacon)) {
-    const auto group_options = c10d::ProcessGroupGloo::Options::create(timeout_ + kMargin);
+        view_(std::move(view)) {
+    const auto group_options = c10d::ProcessGroupGloo::Options::create(options.timeout + kMargin);
     group_options->devices.push_back(
         c10d::ProcessGroupGloo::createDeviceForHostname(options.local_address));
-    group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank_, world_size_, group_options);
+    group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store, options.rank, options.world_size,
+                                                         group_options);
   }
 
-  int rank() const override { return rank_; }
-  int world_size() const override { return world_size_; }
-  std::string_view backend() const override { return "gloo"; }
+  int rank() const override { return options_.rank; }
+  int world_size() const override { return options_.world_size; }
+  const Topology& topology() const override { return topology_; }
 
   void all_gather(std::span<const std::byte> shard, std::span<std::byte> full,
                   const Standing& own) override {
     at::Tensor output = as_tensor(full);
     at::Tensor input = as_input(shard);
     c10d::AllgatherOptions options;
-    options.timeout = timeout_;
+    options.timeout = options_.timeout;
     carry_out(own, [&] { return group_->_allgather_base(output, input, options); });
   }
 
@@ -92,24 +91,23 @@ class GlooTransport final : public Transport {
     at::Tensor input = as_input(send);
     std::vector<int64_t> equal_split;
     c10d::AllToAllOptions options;
-    options.timeout = timeout_;
+    options.timeout = options_.timeout;
     carry_out(own, [&] {
       return group_->alltoall_base(output, input, equal_split, equal_split, options);
     });
   }
 
   std::unique_ptr<Transport> split(std::span<const int> members, const Standing& own) override {
-    const auto place = std::find(members.begin(), members.end(), rank_);
-    const GlooOptions options = {.rank = static_cast<int>(place - members.begin()),
-                                 .world_size = static_cast<int>(members.size()),
-                                 .local_address = local_address_,
-                                 .timeout = timeout_};
-    const std::string prefix =
-        "split-" + std::to_string(num_splits_++) + "/" + std::to_string(members.front());
-    std::unique_ptr<Beacon> beacon = start_group_beacon(members, options, own);
+    const std::string prefix = "split-" + std::to_string(num_splits_++);
     try {
-      return std::make_unique<GlooTransport>(c10::make_intrusive<c10d::PrefixStore>(prefix, store_),
-                                             options, std::move(beacon));
+      return make_gloo_group(*this, c10::make_intrusive<c10d::PrefixStore>(prefix, store_),
+                             options_, view_, members, own);
+    } catch (const PeerLostError&) {
+      throw;
+    } catch (const CollectiveTimeoutError&) {
+      throw;
+    } catch (const std::logic_error&) {
+      throw;
     } catch (const std::exception& error) {
       give_up_after(error, own);
     }
@@ -118,28 +116,11 @@ class GlooTransport final : public Transport {
  private:
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
-  // Ranks tell their beacons' endpoints over this transport, and the first member a token.
-  std::unique_ptr<Beacon> start_group_beacon(std::span<const int> members,
-                                             const GlooOptions& options, const Standing& own) {
-    std::vector<int> names;
-    for (const int member : members) names.push_back(beacon_->name(member));
-    auto beacon = std::make_unique<Beacon>(BeaconOptions{.rank = options.rank,
-                                                         .world_size = options.world_size,
-                                                         .local_address = local_address_,
-                                                         .names = std::move(names)});
-    std::random_device random;
-    const uint64_t token = uint64_t{random()} << 32 | random();
-    const std::vector<std::string> tokens = gather_group_texts(*this, std::to_string(token), own);
-    const std::vector<std::string> all = gather_group_texts(*this, beacon->endpoint(), own);
-    std::vector<std::string> endpoints;
-    for (const int member : members) endpoints.push_back(all[static_cast<size_t>(member)]);
-    beacon->start(endpoints, std::stoull(tokens[static_cast<size_t>(members.front())]));
-    return beacon;
-  }
+  StandingBoard& board() { return *view_.board; }
 
   template <typename Issue>
   void carry_out(const Standing& own, const Issue& issue) {
-    beacon_->post(own);
+    board().post(own);
     try {
       exchange_headers(own);
       issue()->wait();
@@ -154,22 +135,26 @@ class GlooTransport final : public Transport {
     }
     Standing past = own;
     past.is_past = 1;
-    beacon_->post(past);
+    board().post(past);
   }
 
   // Note [Headers]
   void exchange_headers(const Standing& own) {
     constexpr auto kBytes = static_cast<int64_t>(sizeof(Standing));
     at::Tensor mine = at::empty({kBytes}, at::kByte);
-    at::Tensor all = at::empty({kBytes * world_size_}, at::kByte);
+    at::Tensor all = at::empty({kBytes * world_size()}, at::kByte);
     std::memcpy(mine.data_ptr(), &own, sizeof(own));
     const WorkPtr work = group_->_allgather_base(all, mine);
     await_or_give_up(work, own);
-    std::vector<Standing> standings(static_cast<std::size_t>(world_size_));
+    std::vector<Standing> standings(static_cast<std::size_t>(world_size()));
     std::memcpy(standings.data(), all.data_ptr(), standings.size() * sizeof(Standing));
     if (const std::optional<int> divergent = find_divergent(standings)) {
-      beacon_->learn(standings);
-      give_up(*beacon_, own, {*divergent, Blame::kDiverged}, timeout_);
+      for (int rank = 0; rank < world_size(); ++rank) {
+        board().learn(view_.place(rank), standings[static_cast<std::size_t>(rank)]);
+      }
+      give_up(board(), own,
+              diverged_verdict(board(), own, view_.place(*divergent), options_.timeout),
+              options_.timeout);
     }
   }
 
@@ -178,21 +163,21 @@ class GlooTransport final : public Transport {
     const std::future<void> completed = done->get_future();
     work->getFuture()->addCallback([done](c10::ivalue::Future&) { done->set_value(); });
     // Ranks that wait for the same peer do not find out at once: the first tells the others.
-    const auto deadline =
-        std::chrono::steady_clock::now() + timeout_ + std::min(rank_, kMaxTurns) * kTurn;
+    const auto deadline = std::chrono::steady_clock::now() + options_.timeout +
+                          std::min(board().rank(), kMaxTurns) * kTurn;
     while (completed.wait_for(kLook) != std::future_status::ready) {
-      if (const auto verdict = beacon_->verdict()) throw_verdict(*beacon_, own, *verdict);
+      if (const auto verdict = board().verdict()) throw_verdict(board(), own, *verdict);
       if (std::chrono::steady_clock::now() < deadline) continue;
-      give_up(*beacon_, own, late_verdict(*beacon_, own.sequence, -1), timeout_);
+      give_up(board(), own, late_verdict(board(), own.sequence, -1), options_.timeout);
     }
     work->wait();  // throws what went wrong
   }
 
   // A connection tells that something broke, but not which rank: the silent one did.
   [[noreturn]] void give_up_after(const std::exception& error, const Standing& own) {
-    if (const auto verdict = beacon_->verdict()) throw_verdict(*beacon_, own, *verdict);
+    if (const auto verdict = board().verdict()) throw_verdict(board(), own, *verdict);
     if (is_timeout(error)) {
-      give_up(*beacon_, own, late_verdict(*beacon_, own.sequence, -1), timeout_);
+      give_up(board(), own, late_verdict(board(), own.sequence, -1), options_.timeout);
     }
     if (dynamic_cast<const c10::Error*>(&error) != nullptr) {
       throw std::runtime_error(name_of(own) + ": " + first_line(error));
@@ -200,10 +185,10 @@ class GlooTransport final : public Transport {
     const auto limit = std::chrono::steady_clock::now() + kNamingLimit;
     while (std::chrono::steady_clock::now() < limit) {
       std::this_thread::sleep_for(Beacon::kInterval);
-      if (const auto verdict = beacon_->verdict()) throw_verdict(*beacon_, own, *verdict);
-      if (const auto lost = lost_verdict(*beacon_)) give_up(*beacon_, own, *lost, timeout_);
+      if (const auto verdict = board().verdict()) throw_verdict(board(), own, *verdict);
+      if (const auto lost = lost_verdict(board())) give_up(board(), own, *lost, options_.timeout);
     }
-    throw PeerLostError(name_of(own) + ": " + first_line(error) + "; " + describe_ranks(*beacon_));
+    throw PeerLostError(name_of(own) + ": " + first_line(error) + "; " + describe_ranks(board()));
   }
 
   static std::string first_line(const std::exception& error) {
@@ -211,23 +196,55 @@ class GlooTransport final : public Transport {
     return message.substr(0, message.find('\n'));
   }
 
-  int rank_;
-  int world_size_;
-  std::chrono::milliseconds timeout_;
-  std::string local_address_;
+  GlooOptions options_;
+  Topology topology_;
   c10::intrusive_ptr<c10d::Store> store_;
   int num_splits_ = 0;  // equal on all ranks
-  std::unique_ptr<Beacon> beacon_;
+  BoardView view_;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
 };
 
+// Ranks tell their beacons' endpoints over `world`, and the first member a token.
+std::shared_ptr<Beacon> start_group_beacon(Transport& world, const BoardView& view,
+                                           std::span<const int> members, const GlooOptions& options,
+                                           const Standing& own) {
+  std::vector<int> names;
+  names.reserve(members.size());
+  for (const int member : members) names.push_back(view.board->name(view.place(member)));
+  auto beacon = std::make_shared<Beacon>(BeaconOptions{.rank = options.rank,
+                                                       .world_size = options.world_size,
+                                                       .local_address = options.local_address,
+                                                       .names = std::move(names)});
+  std::random_device random;
+  const uint64_t token = uint64_t{random()} << 32 | random();
+  const std::vector<std::string> tokens = gather_group_texts(world, std::to_string(token), own);
+  const std::vector<std::string> all = gather_group_texts(world, beacon->endpoint(), own);
+  std::vector<std::string> endpoints;
+  endpoints.reserve(members.size());
+  for (const int member : members) endpoints.push_back(all[static_cast<size_t>(member)]);
+  beacon->start(endpoints, std::stoull(tokens[static_cast<size_t>(members.front())]));
+  return beacon;
+}
+
 }  // namespace
 
-std::unique_ptr<Collective> make_gloo_collective(const c10::intrusive_ptr<c10d::Store>& store,
-                                                 const GlooOptions& options,
-                                                 std::unique_ptr<Beacon> beacon) {
-  return make_async_collective(std::make_unique<GlooTransport>(store, options, std::move(beacon)),
-                               options.observer);
+std::unique_ptr<Transport> make_gloo_transport(const c10::intrusive_ptr<c10d::Store>& store,
+                                               const GlooOptions& options, BoardView view) {
+  return std::make_unique<GlooTransport>(store, options, std::move(view));
+}
+
+std::unique_ptr<Transport> make_gloo_group(Transport& world,
+                                           const c10::intrusive_ptr<c10d::Store>& store,
+                                           const GlooOptions& options, const BoardView& view,
+                                           std::span<const int> members, const Standing& own) {
+  GlooOptions of_group = options;
+  const auto place = std::find(members.begin(), members.end(), world.rank());
+  of_group.rank = static_cast<int>(place - members.begin());
+  of_group.world_size = static_cast<int>(members.size());
+  std::shared_ptr<Beacon> beacon = start_group_beacon(world, view, members, of_group, own);
+  return make_gloo_transport(
+      c10::make_intrusive<c10d::PrefixStore>(std::to_string(members.front()), store), of_group,
+      {.board = std::move(beacon)});
 }
 
 }  // namespace lockstep::runtime

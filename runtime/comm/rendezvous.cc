@@ -1,6 +1,8 @@
 #include "runtime/comm/rendezvous.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <future>
 #include <optional>
 #include <random>
@@ -12,10 +14,12 @@
 
 #include <pthread.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "runtime/comm/choose_backend.h"
 #include "runtime/comm/gloo_collective.h"
+#include "runtime/comm/grouped_board.h"
+#include "runtime/comm/grouped_transport.h"
+#include "runtime/comm/meeting.h"
 #include "runtime/comm/shm_collective.h"
 #include "runtime/comm/shm_segment.h"
 #include "runtime/comm/single_collective.h"
@@ -27,119 +31,11 @@ namespace {
 using Backend = common::CommunicationConfig::Backend;
 using Clock = std::chrono::steady_clock;
 
-// Note [The meeting]
-// Keys, all under "attempt-A/". Rank 0 sets `segment` to the name of a fresh segment, or to "" if
-// it could not or must not make one. Every rank tries to open it and sets `joined/R` to "yes" or to
-// the reason why not. Rank 0 reads them all and sets `backend`; everybody follows. For Gloo they
-// also tell where their beacons are. At the end every rank sets `connected/R` and rank 0, whose
-// process holds the store, stays until all have.
-
-std::string endpoint_of(const RendezvousOptions& options) {
-  return options.master_addr + ":" + std::to_string(options.master_port);
-}
-
-std::chrono::milliseconds time_left(Clock::time_point deadline) {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-  return std::max(left, std::chrono::milliseconds(1));  // c10d reads 0 as forever
-}
-
-struct OpenStore {
-  c10::intrusive_ptr<c10d::Store> store;
-  std::string address;  // numeric, of rank 0
-};
-
-OpenStore open_store(const RendezvousOptions& options, Clock::time_point deadline) {
-  c10d::TCPStoreOptions store_options;
-  store_options.port = static_cast<uint16_t>(options.master_port);
-  store_options.isServer = options.rank == 0;
-  store_options.waitWorkers = false;
-  std::string address;
-  if (options.rank == 0) {
-    const ListeningSocket socket = listen_as_master(options.master_addr, options.master_port);
-    store_options.masterListenFd = socket.fd;  // the store closes it
-    address = socket.address;
-  } else {
-    const auto found = await_listener(options.master_addr, options.master_port, deadline);
-    if (!found) {
-      throw RendezvousTimeoutError("rank " + std::to_string(options.rank) +
-                                   ": rank 0 did not listen at " + endpoint_of(options) +
-                                   " within " + std::to_string(options.timeout.count()) + " ms");
-    }
-    address = *found;
-  }
-  store_options.timeout = time_left(deadline);
-  auto tcp = c10::make_intrusive<c10d::TCPStore>(address, store_options);
-  const std::string prefix = "attempt-" + std::to_string(options.attempt);
-  return {c10::make_intrusive<c10d::PrefixStore>(prefix, std::move(tcp)), address};
-}
-
-// The keys of one meeting.
-class Meeting {
- public:
-  Meeting(const RendezvousOptions& options, Clock::time_point deadline)
-      : options_(options), deadline_(deadline), open_(open_store(options, deadline)) {}
-
-  const c10::intrusive_ptr<c10d::Store>& store() const { return open_.store; }
-  const std::string& address() const { return open_.address; }
-
-  void set(const std::string& key, std::string_view value) const {
-    open_.store->set(key, std::vector<uint8_t>(value.begin(), value.end()));
-  }
-
-  // Blocks until the key is set. Throws RendezvousTimeoutError saying who was awaited: the ranks
-  // that have not set their value of `needed`, which the writer of the key needs; else `writer`.
-  std::string get(const std::string& key, const std::string& writer,
-                  const std::string& needed = "") {
-    try {
-      open_.store->wait({key}, time_left(deadline_));
-    } catch (const c10::DistStoreError&) {
-      throw RendezvousTimeoutError("rank " + std::to_string(options_.rank) + " waited " +
-                                   std::to_string(options_.timeout.count()) + " ms at " +
-                                   endpoint_of(options_) + " for " + awaited(writer, needed));
-    }
-    const std::vector<uint8_t> value = open_.store->get(key);
-    return {value.begin(), value.end()};
-  }
-
-  // Values of "NAME/R" of all ranks; the error names every rank that is missing.
-  std::vector<std::string> get_from_all(const std::string& name) {
-    std::vector<std::string> values;
-    values.reserve(static_cast<size_t>(options_.world_size));
-    for (int rank = 0; rank < options_.world_size; ++rank) {
-      values.push_back(
-          get(name + "/" + std::to_string(rank), "rank " + std::to_string(rank), name));
-    }
-    return values;
-  }
-
-  void set_own(const std::string& name, std::string_view value) const {
-    set(name + "/" + std::to_string(options_.rank), value);
-  }
-
- private:
-  std::string awaited(const std::string& writer, const std::string& needed) const {
-    std::string ranks;
-    int count = 0;
-    for (int rank = 0; !needed.empty() && rank < options_.world_size; ++rank) {
-      if (open_.store->check({needed + "/" + std::to_string(rank)})) continue;
-      ranks.append(count++ > 0 ? ", " : "").append(std::to_string(rank));
-    }
-    if (count == 0) return writer;
-    const std::string word = count == 1 ? "rank " : "ranks ";
-    return word + ranks + " of " + std::to_string(options_.world_size);
-  }
-
-  const RendezvousOptions& options_;
-  Clock::time_point deadline_;
-  OpenStore open_;
-};
-
-// Rank 0: makes the segment unless Gloo is forced. Returns its name, or "" and the reason.
-std::string offer_segment(const RendezvousOptions& options, std::string& reason) {
-  if (options.backend == Backend::kGloo) return "";
+// Makes a segment. Returns its name, or "" and the reason.
+std::string offer_segment(const std::string& folder, int num_ranks, std::string& reason) {
   const std::string name = fresh_shm_segment_name();
   try {
-    create_shm_segment(name, {.world_size = options.world_size});
+    create_shm_segment(folder + "/" + name, {.world_size = num_ranks});
     return name;
   } catch (const std::system_error& error) {
     reason = error.what();
@@ -147,15 +43,15 @@ std::string offer_segment(const RendezvousOptions& options, std::string& reason)
   }
 }
 
-// Opens the offered segment; on failure returns null and the reason.
-std::unique_ptr<ShmSegment> try_join(const std::string& name, const RendezvousOptions& options,
-                                     std::string& outcome) {
+// Opens an offered segment; on failure returns null and the reason.
+std::unique_ptr<ShmSegment> try_join(const std::string& folder, const std::string& name, int rank,
+                                     int num_ranks, std::string& outcome) {
   if (name.empty()) {
     outcome = "no segment was offered";
     return nullptr;
   }
   try {
-    auto segment = std::make_unique<ShmSegment>(name, options.rank, options.world_size);
+    auto segment = std::make_unique<ShmSegment>(folder + "/" + name, rank, num_ranks);
     outcome = kJoinedSegment;
     return segment;
   } catch (const std::runtime_error& error) {
@@ -165,7 +61,7 @@ std::unique_ptr<ShmSegment> try_join(const std::string& name, const RendezvousOp
 }
 
 // Rank 0 gathers every rank's outcome of try_join() and decides; all return its verdict.
-std::string agree_on_backend(const RendezvousOptions& options, Meeting& meeting,
+std::string agree_on_backend(const RendezvousOptions& options, const Meeting& meeting,
                              const std::string& own_outcome, const std::string& offer_failure) {
   meeting.set_own("joined", own_outcome);
   if (options.rank == 0) {
@@ -176,7 +72,7 @@ std::string agree_on_backend(const RendezvousOptions& options, Meeting& meeting,
 }
 
 // Every rank sets `beacon/R` to its endpoint, and rank 0 `token`.
-std::unique_ptr<Beacon> start_beacon(const RendezvousOptions& options, Meeting& meeting,
+std::unique_ptr<Beacon> start_beacon(const RendezvousOptions& options, const Meeting& meeting,
                                      const std::string& local_address) {
   auto beacon = std::make_unique<Beacon>(BeaconOptions{
       .rank = options.rank, .world_size = options.world_size, .local_address = local_address});
@@ -190,39 +86,161 @@ std::unique_ptr<Beacon> start_beacon(const RendezvousOptions& options, Meeting& 
   return beacon;
 }
 
-std::unique_ptr<Collective> connect_gloo(const RendezvousOptions& options, Meeting& meeting) {
-  const std::string local_address = local_address_towards(meeting.address(), options.master_port);
-  std::unique_ptr<Beacon> beacon = start_beacon(options, meeting, local_address);
-  return make_gloo_collective(c10::make_intrusive<c10d::PrefixStore>("gloo", meeting.store()),
-                              {.rank = options.rank,
-                               .world_size = options.world_size,
-                               .local_address = local_address,
-                               .timeout = options.timeout,
-                               .observer = options.observer},
-                              std::move(beacon));
+std::string choose_local_address(const RendezvousOptions& options, const Meeting& meeting) {
+  if (options.network_interface.empty()) {
+    return local_address_towards(meeting.address(), options.master_port);
+  }
+  const auto found = address_of_interface(options.network_interface, meeting.address());
+  if (found) return *found;
+  throw BackendUnavailableError("GLOO_SOCKET_IFNAME: there is no interface " +
+                                options.network_interface + " with an address like " +
+                                meeting.address());
+}
+
+GlooOptions gloo_options(const RendezvousOptions& options, const Meeting& meeting,
+                         const std::string& reason) {
+  return {.rank = options.rank,
+          .world_size = options.world_size,
+          .local_address = choose_local_address(options, meeting),
+          .timeout = options.timeout,
+          .reason = reason};
+}
+
+std::unique_ptr<Transport> connect_gloo(const RendezvousOptions& options, const Meeting& meeting,
+                                        const std::string& reason) {
+  const GlooOptions gloo = gloo_options(options, meeting, reason);
+  return make_gloo_transport(c10::make_intrusive<c10d::PrefixStore>("gloo", meeting.store()), gloo,
+                             {.board = start_beacon(options, meeting, gloo.local_address)});
+}
+
+// Which ranks share memory: see Note [The meeting].
+HostGrouping find_hosts(const RendezvousOptions& options, const Meeting& meeting) {
+  const std::string marker = fresh_shm_segment_name();
+  const ShmSegmentFile removed_at_end(options.shm_folder + "/" + marker);
+  const bool is_made = std::ofstream(options.shm_folder + "/" + marker).good();
+  meeting.set_own("marker", is_made ? marker : "");
+  const std::vector<std::string> markers = meeting.get_from_all("marker");
+  int leader = 0;
+  while (leader < options.rank) {
+    const std::string& name = markers[static_cast<size_t>(leader)];
+    if (!name.empty() && std::filesystem::exists(options.shm_folder + "/" + name)) break;
+    ++leader;
+  }
+  meeting.set_own("leader", std::to_string(leader));
+  std::vector<int> leaders;
+  leaders.reserve(markers.size());
+  for (const std::string& told : meeting.get_from_all("leader")) leaders.push_back(std::stoi(told));
+  return group_hosts(leaders);
+}
+
+// The segment of this rank's host; null, and the reason in `hosts`, if some host has none.
+std::shared_ptr<ShmSegment> join_host(const RendezvousOptions& options, const Meeting& meeting,
+                                      HostGrouping& hosts) {
+  const int place = options.rank % hosts.ranks_per_host;
+  const std::string leader = std::to_string(options.rank - place);
+  std::string outcome;
+  std::optional<ShmSegmentFile> removed_at_end;
+  if (place == 0) {
+    const std::string offer = offer_segment(options.shm_folder, hosts.ranks_per_host, outcome);
+    if (!offer.empty()) removed_at_end.emplace(options.shm_folder + "/" + offer);
+    meeting.set_own("host", offer);
+  }
+  std::shared_ptr<ShmSegment> segment =
+      try_join(options.shm_folder, meeting.get("host/" + leader, "rank " + leader), place,
+               hosts.ranks_per_host, outcome);
+  meeting.set_own("inside", outcome);
+  int rank = 0;
+  for (const std::string& told : meeting.get_from_all("inside")) {
+    if (told != kJoinedSegment) {
+      hosts = {.reason = "rank " + std::to_string(rank) + ": " + told};
+      return nullptr;
+    }
+    ++rank;
+  }
+  return segment;
+}
+
+// A group of ranks over Gloo, beside the levels.
+MakeNetworkGroup network_groups(const RendezvousOptions& options, const Meeting& meeting,
+                                const GlooOptions& gloo, const BoardView& view) {
+  return [store = meeting.store(), gloo, view, timeout = options.timeout, num_splits = 0](
+             Transport& world, std::span<const int> members, const Standing& own) mutable {
+    const std::string prefix = "split-" + std::to_string(num_splits++);
+    try {
+      return make_gloo_group(world, c10::make_intrusive<c10d::PrefixStore>(prefix, store), gloo,
+                             view, members, own);
+    } catch (const c10::Error& error) {
+      const Verdict lost = lost_verdict(*view.board).value_or(Verdict{});
+      give_up(*view.board, own, lost, timeout);
+    }
+  };
+}
+
+// Shared memory inside hosts and Gloo across them; Gloo alone if they cannot be grouped.
+//   obstacle: why not all ranks share memory.
+std::unique_ptr<Transport> connect_hosts(const RendezvousOptions& options, const Meeting& meeting,
+                                         const std::string& obstacle) {
+  HostGrouping hosts = find_hosts(options, meeting);
+  std::shared_ptr<ShmSegment> segment;
+  if (hosts.ranks_per_host > 1 && hosts.ranks_per_host < options.world_size) {
+    segment = join_host(options, meeting, hosts);
+  }
+  if (segment == nullptr) return connect_gloo(options, meeting, obstacle + "; " + hosts.reason);
+  const int per_host = hosts.ranks_per_host;
+  const int place = options.rank % per_host;
+  const GlooOptions world = gloo_options(options, meeting, "");
+  const auto board =
+      std::make_shared<GroupedBoard>(segment, start_beacon(options, meeting, world.local_address));
+  BoardView inside{.board = board};
+  BoardView across{.board = board};
+  for (int i = 0; i < per_host; ++i) inside.places.push_back(options.rank - place + i);
+  for (int rank = place; rank < options.world_size; rank += per_host) across.places.push_back(rank);
+  GlooOptions of_level = world;
+  of_level.rank = options.rank / per_host;
+  of_level.world_size = options.world_size / per_host;
+  auto network = make_gloo_transport(
+      c10::make_intrusive<c10d::PrefixStore>("gloo-" + std::to_string(place), meeting.store()),
+      of_level, std::move(across));
+  return make_grouped_transport(
+      make_shm_transport(std::move(segment), options.timeout, std::move(inside)),
+      std::move(network), network_groups(options, meeting, world, {.board = board}), hosts.reason);
+}
+
+// `backend` as choose_backend() tells it; null if it is refused.
+std::unique_ptr<Collective> carry_out(const std::string& backend, const RendezvousOptions& options,
+                                      const Meeting& meeting, std::unique_ptr<ShmSegment> segment) {
+  if (backend == "shared-memory") {
+    return make_shm_collective(std::move(segment), options.timeout, options.observer);
+  }
+  const std::string gloo = "gloo: ";
+  if (!backend.starts_with(gloo)) return nullptr;
+  segment.reset();
+  const std::string reason = backend.substr(gloo.size());
+  return make_async_collective(options.backend == Backend::kGloo
+                                   ? connect_gloo(options, meeting, reason)
+                                   : connect_hosts(options, meeting, reason),
+                               options.observer);
 }
 
 std::unique_ptr<Collective> meet(const RendezvousOptions& options) {
   Meeting meeting(options, Clock::now() + options.timeout);
   const bool is_master = options.rank == 0;
   std::string offer_failure;
-  std::optional<ShmSegmentName> removed_at_end;
+  std::optional<ShmSegmentFile> removed_at_end;
   if (is_master) {
-    const std::string offer = offer_segment(options, offer_failure);
-    if (!offer.empty()) removed_at_end.emplace(offer);
+    std::string offer;
+    if (options.backend != Backend::kGloo) {
+      offer = offer_segment(options.shm_folder, options.world_size, offer_failure);
+    }
+    if (!offer.empty()) removed_at_end.emplace(options.shm_folder + "/" + offer);
     meeting.set("segment", offer);
   }
   std::string outcome;
   std::unique_ptr<ShmSegment> segment =
-      try_join(meeting.get("segment", "rank 0"), options, outcome);
+      try_join(options.shm_folder, meeting.get("segment", "rank 0"), options.rank,
+               options.world_size, outcome);
   const std::string backend = agree_on_backend(options, meeting, outcome, offer_failure);
-
-  std::unique_ptr<Collective> collective;
-  if (backend == "shared-memory") {
-    collective = make_shm_collective(std::move(segment), options.timeout, options.observer);
-  } else if (backend == "gloo") {
-    collective = connect_gloo(options, meeting);
-  }
+  std::unique_ptr<Collective> collective = carry_out(backend, options, meeting, std::move(segment));
   meeting.set_own("connected", "yes");
   if (is_master) meeting.get_from_all("connected");
   if (collective == nullptr) {

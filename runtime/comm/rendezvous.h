@@ -29,6 +29,9 @@ struct RendezvousOptions {
   int attempt = 0;  // ranks of different attempts never meet
   common::CommunicationConfig::Backend backend = common::CommunicationConfig::Backend::kAuto;
   std::chrono::milliseconds timeout{600'000};  // of the meeting and of every collective after it
+  std::string shm_folder = "/dev/shm";  // memory that the ranks of one host, and no others, share
+  // Whose address peers dial; empty: that of the route to the master.
+  std::string network_interface{};
   // Told of all collectives; must outlive the result. A world of one rank never waits and tells
   // nothing. Null: nobody is told.
   CollectiveObserver* observer = nullptr;
@@ -36,10 +39,11 @@ struct RendezvousOptions {
 
 // Meets the other ranks at master_addr:master_port, where rank 0 listens, and returns the backend
 // that all of them can use: shared memory if every rank can open the segment that rank 0 made, else
-// Gloo. kSharedMemory and kGloo force one. A world of one rank needs no address.
+// both shared memory and Gloo if group_hosts() finds two levels, else Gloo. kSharedMemory and kGloo
+// force one. A world of one rank needs no address.
 // Blocks up to `timeout`. Every rank of the attempt must call it once.
-// Throws PortInUseError, RendezvousTimeoutError, BackendUnavailableError, or PeerLostError if rank
-// 0 goes away during the meeting.
+// Throws PortInUseError, RendezvousTimeoutError, BackendUnavailableError (also for an interface
+// that is not there), or PeerLostError if rank 0 goes away during the meeting.
 std::unique_ptr<Collective> connect(const RendezvousOptions& options);
 
 }  // namespace lockstep::runtime

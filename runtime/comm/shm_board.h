@@ -13,7 +13,7 @@ class ShmBoard final : public StandingBoard {
  public:
   // `segment` must outlive it.
   //   names: of a group's ranks; empty in the world.
-  ShmBoard(ShmSegment& segment, std::vector<int> names)
+  explicit ShmBoard(ShmSegment& segment, std::vector<int> names = {})
       : segment_(segment), names_(std::move(names)) {}
 
   int rank() const override { return segment_.rank(); }
@@ -22,6 +22,7 @@ class ShmBoard final : public StandingBoard {
     return names_.empty() ? rank : names_[static_cast<size_t>(rank)];
   }
   void post(const Standing& standing) override;
+  void learn(int /*rank*/, const Standing& /*standing*/) override {}  // nothing is newer
   std::optional<Standing> read(int rank) const override;
   Presence presence(int rank) const override;
   std::optional<Verdict> accuse(const Verdict& verdict) override;

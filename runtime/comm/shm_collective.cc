@@ -30,9 +30,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kProbeInterval{100};
 constexpr int kSpins = 500;
 
-// How long ranks that are in another operation than this one may take to say so.
-constexpr std::chrono::milliseconds kWordLimit{2000};
-
 bool has_reached(uint32_t count, uint32_t target) {
   return static_cast<int32_t>(count - target) >= 0;
 }
@@ -49,10 +46,12 @@ struct Transfer {
 
 class ShmTransport final : public Transport {
  public:
-  //   names: of a group's ranks in the world; empty in the world.
-  ShmTransport(std::unique_ptr<ShmSegment> segment, std::chrono::milliseconds timeout,
-               std::vector<int> names)
-      : segment_(std::move(segment)), board_(*segment_, std::move(names)), timeout_(timeout) {
+  ShmTransport(std::shared_ptr<ShmSegment> segment, std::chrono::milliseconds timeout,
+               BoardView view)
+      : segment_(std::move(segment)), view_(std::move(view)), timeout_(timeout) {
+    topology_ = {.backend = "shared-memory",
+                 .ranks_per_host = segment_->world_size(),
+                 .reason = "all ranks can open the same segment"};
     const auto ranks = static_cast<unsigned>(segment_->world_size());
     // With more ranks than cores a spinning rank only keeps the awaited one from running.
     num_spins_ = ranks <= std::thread::hardware_concurrency() ? kSpins : 0;
@@ -60,7 +59,7 @@ class ShmTransport final : public Transport {
 
   int rank() const override { return segment_->rank(); }
   int world_size() const override { return segment_->world_size(); }
-  std::string_view backend() const override { return "shared-memory"; }
+  const Topology& topology() const override { return topology_; }
 
   void all_gather(std::span<const std::byte> shard, std::span<std::byte> full,
                   const Standing& own) override {
@@ -79,19 +78,20 @@ class ShmTransport final : public Transport {
 
   std::unique_ptr<Transport> split(std::span<const int> members, const Standing& own) override {
     const std::string offered = members.front() == rank() ? offer_group(members) : "";
-    std::optional<ShmSegmentName> removed_at_end;
-    if (!offered.empty()) removed_at_end.emplace(offered);
+    std::optional<ShmSegmentFile> removed_at_end;
+    if (!offered.empty()) removed_at_end.emplace(path_of(offered));
     const std::string name =
         gather_group_texts(*this, offered, own)[static_cast<size_t>(members.front())];
-    std::unique_ptr<ShmSegment> segment;
+    std::shared_ptr<ShmSegment> segment;
     std::string failure = name.empty() ? "no segment could be made" : "";
     std::vector<int> names;
-    for (const int member : members) names.push_back(board_.name(member));
+    for (const int member : members) names.push_back(board().name(view_.place(member)));
     if (!name.empty()) {
       const auto place = std::find(members.begin(), members.end(), rank());
       try {
-        segment = std::make_unique<ShmSegment>(name, static_cast<int>(place - members.begin()),
-                                               static_cast<int>(members.size()));
+        segment =
+            std::make_shared<ShmSegment>(path_of(name), static_cast<int>(place - members.begin()),
+                                         static_cast<int>(members.size()));
       } catch (const std::runtime_error& error) {
         failure = error.what();
       }
@@ -101,16 +101,20 @@ class ShmTransport final : public Transport {
       throw BackendUnavailableError("shared memory cannot serve a group of ranks: " + told +
                                     "; enlarge /dev/shm, or set communication.backend to gloo");
     }
-    return std::make_unique<ShmTransport>(std::move(segment), timeout_, std::move(names));
+    BoardView view = {.board = std::make_shared<ShmBoard>(*segment, std::move(names))};
+    return std::make_unique<ShmTransport>(std::move(segment), timeout_, std::move(view));
   }
 
  private:
+  StandingBoard& board() { return *view_.board; }
+  std::string path_of(const std::string& name) const { return segment_->folder() + "/" + name; }
+
   // Makes the segment of a group. Returns its name; empty if there is no room.
   std::string offer_group(std::span<const int> members) const {
     std::string name = fresh_shm_segment_name();
     try {
-      create_shm_segment(name, {.world_size = static_cast<int>(members.size()),
-                                .slot_bytes = segment_->slot_bytes()});
+      create_shm_segment(path_of(name), {.world_size = static_cast<int>(members.size()),
+                                         .slot_bytes = segment_->slot_bytes()});
     } catch (const std::system_error&) {
       return "";
     }
@@ -120,7 +124,7 @@ class ShmTransport final : public Transport {
   void run(Transfer transfer) {
     transfer.deadline = Clock::now() + timeout_;
     transfer.print = fingerprint(transfer.own);
-    board_.post(transfer.own);
+    board().post(transfer.own);
     // An all_to_all slot holds one piece for every rank.
     const size_t pieces = is_all_to_all(transfer) ? static_cast<size_t>(world_size()) : 1;
     const size_t piece_bytes = segment_->slot_bytes() / pieces;
@@ -135,11 +139,11 @@ class ShmTransport final : public Transport {
     }
     Standing past = transfer.own;
     past.is_past = 1;
-    board_.post(past);
+    board().post(past);
   }
 
   static bool is_all_to_all(const Transfer& transfer) {
-    return transfer.own.verb == Verb::kAllToAll;
+    return transfer.own.verb != Verb::kAllGather;
   }
 
   uint32_t slot_index() const { return num_chunks_ % ShmSegment::kNumSlots; }
@@ -169,7 +173,8 @@ class ShmTransport final : public Transport {
   void fetch(const Transfer& transfer, int peer, size_t begin, size_t bytes) {
     await(segment_->state(peer).published, num_chunks_ + 1, peer, transfer);
     if (segment_->tag(peer, slot_index()).fingerprint != transfer.print) {
-      throw_diverged(peer, transfer);
+      give_up(board(), transfer.own,
+              diverged_verdict(board(), transfer.own, view_.place(peer), timeout_), timeout_);
     }
     const size_t piece = is_all_to_all(transfer) ? static_cast<size_t>(rank()) : 0;
     std::memcpy(transfer.to + static_cast<size_t>(peer) * transfer.slice_bytes + begin,
@@ -195,45 +200,28 @@ class ShmTransport final : public Transport {
       futex_wait(counter, count, kProbeInterval);
       if (Clock::now() < next_probe) continue;
       // Verdicts are taken before the counter is read once more: a peer may publish and then leave.
-      const Presence presence = board_.presence(peer);
-      const std::optional<Verdict> verdict = board_.verdict();
+      const Presence presence = board().presence(view_.place(peer));
+      const std::optional<Verdict> verdict = board().verdict();
       if (has_reached(counter.load(std::memory_order_acquire), target)) return;
       // The first verdict names the culprit; a peer may only have left because of it.
-      if (verdict) throw_verdict(board_, transfer.own, *verdict);
-      if (presence != Presence::kThere) {
+      if (verdict) throw_verdict(board(), transfer.own, *verdict);
+      // A silent rank may only be stopped: the timeout decides.
+      if (presence == Presence::kDead || presence == Presence::kLeft) {
         const Blame blame = presence == Presence::kLeft ? Blame::kLeft : Blame::kDead;
-        give_up(board_, transfer.own, lost_verdict(board_).value_or(Verdict{peer, blame}),
-                timeout_);
+        give_up(board(), transfer.own,
+                lost_verdict(board()).value_or(Verdict{view_.place(peer), blame}), timeout_);
       }
       if (Clock::now() >= transfer.deadline) {
-        give_up(board_, transfer.own, late_verdict(board_, transfer.own.sequence, peer), timeout_);
+        give_up(board(), transfer.own,
+                late_verdict(board(), transfer.own.sequence, view_.place(peer)), timeout_);
       }
       next_probe = Clock::now() + kProbeInterval;
     }
   }
 
-  // Waits until every rank has told what it is in, then blames the one that differs from most.
-  [[noreturn]] void throw_diverged(int peer, const Transfer& transfer) {
-    const Clock::time_point limit = Clock::now() + std::min(timeout_, kWordLimit);
-    std::vector<Standing> standings;
-    bool all_told = false;
-    while (!all_told && Clock::now() < limit && !board_.verdict()) {
-      standings.clear();
-      all_told = true;
-      for (int rank = 0; rank < world_size(); ++rank) {
-        const std::optional<Standing> standing = board_.read(rank);
-        all_told = all_told && standing->sequence >= transfer.own.sequence;
-        if (standing->sequence == transfer.own.sequence) standings.push_back(*standing);
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    const bool complete = standings.size() == static_cast<size_t>(world_size());
-    const int culprit = complete ? find_divergent(standings).value_or(peer) : peer;
-    give_up(board_, transfer.own, {culprit, Blame::kDiverged}, timeout_);
-  }
-
-  std::unique_ptr<ShmSegment> segment_;
-  ShmBoard board_;
+  std::shared_ptr<ShmSegment> segment_;  // the world's board may read it, too
+  BoardView view_;
+  Topology topology_;
   std::chrono::milliseconds timeout_;
   int num_spins_ = 0;
   uint32_t num_chunks_ = 0;  // done so far, modulo 2^32, as the counters
@@ -244,8 +232,15 @@ class ShmTransport final : public Transport {
 std::unique_ptr<Collective> make_shm_collective(std::unique_ptr<ShmSegment> segment,
                                                 std::chrono::milliseconds timeout,
                                                 CollectiveObserver* observer) {
+  const std::shared_ptr<ShmSegment> shared = std::move(segment);
   return make_async_collective(
-      std::make_unique<ShmTransport>(std::move(segment), timeout, std::vector<int>{}), observer);
+      make_shm_transport(shared, timeout, {.board = std::make_shared<ShmBoard>(*shared)}),
+      observer);
+}
+
+std::unique_ptr<Transport> make_shm_transport(std::shared_ptr<ShmSegment> segment,
+                                              std::chrono::milliseconds timeout, BoardView view) {
+  return std::make_unique<ShmTransport>(std::move(segment), timeout, std::move(view));
 }
 
 }  // namespace lockstep::runtime

@@ -38,10 +38,6 @@ size_t align_up(size_t bytes, size_t alignment) {
   throw std::system_error(error, std::generic_category(), what);
 }
 
-std::string path_of(const std::string& name) {
-  return "/dev/shm/" + name;
-}
-
 struct flock byte_lock(int rank) {
   struct flock lock = {};
   lock.l_type = F_WRLCK;
@@ -92,8 +88,7 @@ std::string fresh_shm_segment_name() {
   return name;
 }
 
-void create_shm_segment(const std::string& name, const ShmLayout& layout) {
-  const std::string path = path_of(name);
+void create_shm_segment(const std::string& path, const ShmLayout& layout) {
   const int file = open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
   if (file < 0) throw_errno(errno, "cannot create " + path);
   const size_t slot_bytes = align_up(layout.slot_bytes, kPageBytes);
@@ -104,14 +99,14 @@ void create_shm_segment(const std::string& name, const ShmLayout& layout) {
     munmap(base, bytes);
   } catch (...) {
     close(file);
-    unlink_shm_segment(name);
+    unlink_shm_segment(path);
     throw;
   }
   close(file);
 }
 
-void unlink_shm_segment(const std::string& name) noexcept {
-  unlink(path_of(name).c_str());
+void unlink_shm_segment(const std::string& path) noexcept {
+  unlink(path.c_str());
 }
 
 size_t ShmSegment::file_bytes(int world_size, size_t slot_bytes) {
@@ -126,9 +121,8 @@ void ShmSegment::initialise(std::byte* base, int world_size, size_t slot_bytes) 
   header->magic.store(kSegmentMagic, std::memory_order_release);
 }
 
-ShmSegment::ShmSegment(const std::string& name, int rank, int world_size)
-    : rank_(rank), world_size_(world_size) {
-  const std::string path = path_of(name);
+ShmSegment::ShmSegment(const std::string& path, int rank, int world_size)
+    : folder_(path.substr(0, path.rfind('/'))), rank_(rank), world_size_(world_size) {
   file_ = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file_ < 0) throw_errno(errno, "cannot open " + path);
   try {

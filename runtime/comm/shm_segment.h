@@ -1,5 +1,5 @@
-// A file in /dev/shm that the ranks of one host map: counters and staging areas of the
-// shared-memory backend, and the proof of life of every rank.
+// A file in memory, usually in /dev/shm, that the ranks of one host map: counters and staging areas
+// of the shared-memory backend, and the proof of life of every rank.
 //
 // Note [Proof of life]
 // Each rank holds an open-file-description write lock on byte `rank` of the file. The kernel drops
@@ -25,25 +25,25 @@ struct ShmLayout {
   size_t slot_bytes = size_t{1} << 20;  // of one staging slot; every rank has two
 };
 
-// A name that no other segment has. The process id in it tells people whose file it is.
+// A file name that no other segment has. The process id in it tells people whose file it is.
 std::string fresh_shm_segment_name();
 
-// Creates and initialises /dev/shm/`name`. The memory is reserved at once, so that a full /dev/shm
+// Creates and initialises the file `path`. The memory is reserved at once, so that a full /dev/shm
 // is an error here and not a SIGBUS later. Throws std::system_error.
-void create_shm_segment(const std::string& name, const ShmLayout& layout);
-// Removes the name; mappings stay. Missing names are ignored.
-void unlink_shm_segment(const std::string& name) noexcept;
+void create_shm_segment(const std::string& path, const ShmLayout& layout);
+// Removes the file; mappings stay. Missing files are ignored.
+void unlink_shm_segment(const std::string& path) noexcept;
 
-// Removes the name of a segment at the end of a scope.
-class ShmSegmentName {
+// Removes the file of a segment at the end of a scope.
+class ShmSegmentFile {
  public:
-  explicit ShmSegmentName(std::string name) : name_(std::move(name)) {}
-  ~ShmSegmentName() { unlink_shm_segment(name_); }
-  ShmSegmentName(const ShmSegmentName&) = delete;
-  ShmSegmentName& operator=(const ShmSegmentName&) = delete;
+  explicit ShmSegmentFile(std::string path) : path_(std::move(path)) {}
+  ~ShmSegmentFile() { unlink_shm_segment(path_); }
+  ShmSegmentFile(const ShmSegmentFile&) = delete;
+  ShmSegmentFile& operator=(const ShmSegmentFile&) = delete;
 
  private:
-  std::string name_;
+  std::string path_;
 };
 
 // One rank's mapping of a segment.
@@ -72,7 +72,7 @@ class ShmSegment {
 
   // Opens, maps and joins an initialised segment as `rank`. Throws std::system_error if it cannot
   // be opened, std::runtime_error if it is of another layout or the rank is taken.
-  ShmSegment(const std::string& name, int rank, int world_size);
+  ShmSegment(const std::string& path, int rank, int world_size);
   ~ShmSegment();  // says goodbye
   ShmSegment(const ShmSegment&) = delete;
   ShmSegment& operator=(const ShmSegment&) = delete;
@@ -80,6 +80,7 @@ class ShmSegment {
   int rank() const { return rank_; }
   int world_size() const { return world_size_; }
   size_t slot_bytes() const { return slot_bytes_; }
+  const std::string& folder() const { return folder_; }  // of its file
 
   std::atomic<uint32_t>& abort_word() const;  // 0 until a rank gives up; see ShmBoard
   RankState& state(int rank) const;
@@ -91,7 +92,7 @@ class ShmSegment {
   bool is_dead(int rank) const;
 
  private:
-  friend void create_shm_segment(const std::string& name, const ShmLayout& layout);
+  friend void create_shm_segment(const std::string& path, const ShmLayout& layout);
   struct Header;
 
   static size_t file_bytes(int world_size, size_t slot_bytes);
@@ -99,6 +100,7 @@ class ShmSegment {
   void map_and_join(const std::string& path);
   Header& header() const;
 
+  std::string folder_;
   int rank_ = 0;
   int world_size_ = 0;
   size_t slot_bytes_ = 0;

@@ -16,14 +16,14 @@ class SingleCollective final : public Collective {
  public:
   int rank() const override { return 0; }
   int world_size() const override { return 1; }
-  std::string_view backend() const override { return "single"; }
+  const Topology& topology() const override { return topology_; }
 
   PendingPtr all_gather(std::span<const std::byte> shard, std::span<std::byte> full,
                         std::string_view what) override {
     return copy(shard, full, what);
   }
   PendingPtr all_to_all(std::span<const std::byte> send, std::span<std::byte> recv,
-                        std::string_view what) override {
+                        std::string_view what, Reach /*reach*/) override {
     return copy(send, recv, what);
   }
   void begin_step(int64_t /*step*/) override {}
@@ -32,6 +32,8 @@ class SingleCollective final : public Collective {
   }
 
  private:
+  const Topology topology_ = {.backend = "single", .reason = "there is one rank"};
+
   static PendingPtr copy(std::span<const std::byte> from, std::span<std::byte> to,
                          std::string_view what) {
     if (from.size() != to.size()) {

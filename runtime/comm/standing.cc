@@ -4,6 +4,8 @@
 #include <cstring>
 #include <map>
 #include <stdexcept>
+#include <thread>
+#include <utility>
 
 #include "runtime/comm/collective.h"
 
@@ -11,6 +13,9 @@ namespace lockstep::runtime {
 namespace {
 
 constexpr int kMaxDescribed = 8;
+
+// How long ranks that are in another operation than this one may take to say so.
+constexpr std::chrono::milliseconds kWordLimit{2000};
 
 // FNV-1a.
 void mix(uint64_t& hash, const void* bytes, std::size_t num_bytes) {
@@ -47,7 +52,17 @@ std::string accusation(const StandingBoard& board, const Verdict& verdict) {
 }  // namespace
 
 std::string_view to_string(Verb verb) {
-  return verb == Verb::kAllGather ? "all_gather" : "all_to_all";
+  switch (verb) {
+    case Verb::kAllGather:
+      return "all_gather";
+    case Verb::kAllToAll:
+      return "all_to_all";
+    case Verb::kAllToAllInside:
+      return "all_to_all inside hosts";
+    case Verb::kAllToAllAcross:
+      return "all_to_all across hosts";
+  }
+  return "";
 }
 
 Standing make_standing(uint64_t sequence, int64_t step, Verb verb, uint64_t slice_bytes,
@@ -87,12 +102,44 @@ std::optional<int> find_divergent(std::span<const Standing> by_rank) {
   return std::nullopt;
 }
 
+Verdict diverged_verdict(const StandingBoard& board, const Standing& own, int found,
+                         std::chrono::milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + std::min(limit, kWordLimit);
+  std::vector<Standing> standings;
+  std::vector<int> ranks;
+  bool all_told = false;
+  while (!all_told && !board.verdict()) {
+    standings.clear();
+    ranks.clear();
+    all_told = true;
+    for (int rank = 0; rank < board.world_size(); ++rank) {
+      const std::optional<Standing> standing = board.read(rank);
+      all_told = all_told && standing && standing->sequence >= own.sequence;
+      if (!standing || standing->sequence != own.sequence) continue;
+      standings.push_back(*standing);
+      ranks.push_back(rank);
+    }
+    if (std::chrono::steady_clock::now() >= deadline) break;
+    if (!all_told) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const std::optional<int> index = find_divergent(standings);
+  return {index ? ranks[static_cast<std::size_t>(*index)] : found, Blame::kDiverged};
+}
+
 Verdict late_verdict(const StandingBoard& board, uint64_t sequence, int awaited) {
+  // The least of (operation, is there).
+  std::pair<uint64_t, bool> furthest{sequence, false};
+  int behind = -1;
   for (int rank = 0; rank < board.world_size(); ++rank) {
     if (rank == board.rank()) continue;
     const std::optional<Standing> standing = board.read(rank);
-    if (standing && standing->sequence < sequence) return {rank, Blame::kLate};
+    if (!standing) continue;
+    const std::pair place{standing->sequence, board.presence(rank) == Presence::kThere};
+    if (place >= furthest) continue;
+    furthest = place;
+    behind = rank;
   }
+  if (behind >= 0) return {behind, Blame::kLate};
   for (int rank = 0; rank < board.world_size(); ++rank) {
     if (rank == board.rank()) continue;
     if (board.presence(rank) != Presence::kThere) return {rank, Blame::kLate};

@@ -11,14 +11,22 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lockstep::runtime {
 
-enum class Verb : uint32_t { kAllGather = 1, kAllToAll = 2 };
+// The last two: of a Reach in collective.h.
+enum class Verb : uint32_t {
+  kAllGather = 1,
+  kAllToAll = 2,
+  kAllToAllInside = 3,
+  kAllToAllAcross = 4,
+};
 std::string_view to_string(Verb verb);
 
 // The newest collective that a rank has begun. Plain bytes: it travels as it is.
@@ -61,6 +69,8 @@ class StandingBoard {
   // The number of a rank in the world: what people know it by, also in a group of ranks.
   virtual int name(int rank) const = 0;
   virtual void post(const Standing& standing) = 0;
+  // A word of a rank that came in another way, and is newer than what it posted.
+  virtual void learn(int rank, const Standing& standing) = 0;
   // The newest word of a rank; nothing if there was none.
   virtual std::optional<Standing> read(int rank) const = 0;
   virtual Presence presence(int rank) const = 0;
@@ -69,12 +79,28 @@ class StandingBoard {
   virtual std::optional<Verdict> verdict() const = 0;
 };
 
+// A board, and where the ranks of a transport stand on it: a level of a grouped world uses the
+// world's board.
+struct BoardView {
+  std::shared_ptr<StandingBoard> board;
+  std::vector<int> places{};  // by rank of the transport; empty: the same numbers
+
+  int place(int rank) const { return places.empty() ? rank : places[static_cast<size_t>(rank)]; }
+};
+
 // The first rank that is in another operation than most are (than the lowest is, if there are as
 // many of either); nothing if all are in the same.
 std::optional<int> find_divergent(std::span<const Standing> by_rank);
 
-// Whom to blame for a timeout in operation `sequence`: the first peer that has not begun it, else
-// the first that is not there, else `awaited`.
+// Whom to blame when ranks were found to be in other operations than `own`: waits until every rank
+// on the board has told which `own.sequence` is, at most 2 s and `limit`, and lets them vote as
+// find_divergent(). `found` if that names nobody.
+Verdict diverged_verdict(const StandingBoard& board, const Standing& own, int found,
+                         std::chrono::milliseconds limit);
+
+// Whom to blame for a timeout in operation `sequence`: of the peers that have not begun it the
+// furthest behind (others may wait for it), of equals the first that is not there, else the first;
+// if all have begun it, the first that is not there, else `awaited`.
 Verdict late_verdict(const StandingBoard& board, uint64_t sequence, int awaited);
 
 // Whom to blame when a peer is not there any more: the first that is dead or silent, else the first

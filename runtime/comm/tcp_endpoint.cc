@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -147,6 +148,22 @@ std::string local_address_towards(const std::string& address, int port) {
     throw_errno(errno, "no route to " + address);
   }
   return numeric_address(reinterpret_cast<const sockaddr*>(&local), length);
+}
+
+std::optional<std::string> address_of_interface(const std::string& name,
+                                                const std::string& address) {
+  const AddressList wanted = resolve(address, 0);
+  if (wanted == nullptr) throw std::runtime_error("not an address: " + address);
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) throw_errno(errno, "cannot list network interfaces");
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> interfaces(list, &freeifaddrs);
+  for (const ifaddrs* it = list; it != nullptr; it = it->ifa_next) {
+    if (it->ifa_addr == nullptr || name != it->ifa_name) continue;
+    if (it->ifa_addr->sa_family != wanted->ai_family) continue;
+    const bool is_ipv4 = wanted->ai_family == AF_INET;
+    return numeric_address(it->ifa_addr, is_ipv4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+  }
+  return std::nullopt;
 }
 
 }  // namespace lockstep::runtime

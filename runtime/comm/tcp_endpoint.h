@@ -28,4 +28,9 @@ std::optional<std::string> await_listener(const std::string& host, int port, Dea
 // Numeric address of this machine from which `address` is reached. Throws std::system_error.
 std::string local_address_towards(const std::string& address, int port);
 
+// Numeric address of the network interface `name`, of the family of `address` (numeric); nothing if
+// there is none. Throws std::system_error.
+std::optional<std::string> address_of_interface(const std::string& name,
+                                                const std::string& address);
+
 }  // namespace lockstep::runtime

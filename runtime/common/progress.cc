@@ -65,6 +65,7 @@ JobProgress decode_object(const nlohmann::json& json) {
                        .rank = json.at("rank").get<int>(),
                        .phase = json.at("phase").get<std::string>(),
                        .strategy = json.at("strategy").get<std::string>(),
+                       .backend = json.value("backend", ""),
                        .step = json.at("step").get<int64_t>(),
                        .total_steps = json.at("totalSteps").get<int64_t>(),
                        .loss = json.at("loss").get<std::string>(),
@@ -109,6 +110,7 @@ std::string encode(const JobProgress& progress) {
                                  {"totalSteps", progress.total_steps},
                                  {"loss", progress.loss},
                                  {"tokensPerSecond", progress.tokens_per_second}};
+  if (!progress.backend.empty()) json["backend"] = progress.backend;
   if (progress.age_seconds) json["ageSeconds"] = *progress.age_seconds;
   if (progress.validation_loss) json["validationLoss"] = *progress.validation_loss;
   if (progress.eta_seconds) json["etaSeconds"] = *progress.eta_seconds;

@@ -33,9 +33,10 @@ struct MemoryUse {
 struct JobProgress {
   std::string job;
   int attempt = 0;
-  int rank = 0;          // who answers
-  std::string phase;     // starting | training | evaluating | saving | exporting | finished
-  std::string strategy;  // ddp | zero1 | zero2 | zero3
+  int rank = 0;           // who answers
+  std::string phase;      // starting | training | evaluating | saving | exporting | finished
+  std::string strategy;   // ddp | zero1 | zero2 | zero3
+  std::string backend{};  // of communication; empty before the ranks have met
   int64_t step = 0;
   int64_t total_steps = 0;
   std::string loss;  // decimal with all digits; empty before the first step

@@ -36,6 +36,8 @@ struct WorkerEnv {
   // LOCKSTEP_LISTEN_ADDRESS: where this rank's servers (HTTP, rendezvous) listen; all addresses
   // unless set. A laptop's ranks listen on loopback only.
   std::string listen_address = "0.0.0.0";
+  // LOCKSTEP_SHM_DIR: memory that the ranks of one host share, and those of others do not see.
+  std::string shm_folder = "/dev/shm";
   std::string termination_path;  // LOCKSTEP_TERMINATION_MESSAGE, default /dev/termination-log
   // For the launcher, to which the variables above describe the pod's first rank.
   int ranks_per_pod = 1;   // LOCKSTEP_RANKS_PER_POD

@@ -8,6 +8,26 @@
 #include "runtime/kernels/elementwise.h"
 
 namespace lockstep::runtime {
+namespace {
+
+// Place by place in the hosts, host by host.
+std::vector<int> order_by_place(int world_size, int ranks_per_host) {
+  std::vector<int> ranks;
+  ranks.reserve(static_cast<size_t>(world_size));
+  for (int place = 0; place < ranks_per_host; ++place) {
+    for (int rank = place; rank < world_size; rank += ranks_per_host) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+void carry_out(const std::vector<Addition>& additions, int64_t value_elems, float* values) {
+  for (const Addition& addition : additions) {
+    add_in_place(value_elems, values + addition.source * value_elems,
+                 values + addition.target * value_elems);
+  }
+}
+
+}  // namespace
 
 GradientReducer::GradientReducer(Collective& collective, ReducerOptions options,
                                  OnSliceFinal on_slice_final)
@@ -24,6 +44,11 @@ GradientReducer::GradientReducer(Collective& collective, ReducerOptions options,
   if (!sharded_ && plan_.num_exchanges != 1) {
     throw std::invalid_argument("whole gradients are exchanged once per step");
   }
+  // A wire that rounds would round the sums of hosts once more.
+  if (wire_ == common::DType::kFp32) {
+    hosts_ = plan_host_reduction(plan_, collective_.topology().ranks_per_host);
+  }
+  send_order_ = order_by_place(plan_.world_size, hosts_ ? hosts_->ranks_per_host : 1);
   const int first_slice = sharded_ ? placement_.first_kept() : 0;
   for (size_t unit = 0; unit < units_.size(); ++unit) {
     UnitState& state = units_[unit];
@@ -73,11 +98,12 @@ void GradientReducer::finish() {
 // Such a bucket needs no packing: its roots lie in memory as they travel.
 bool GradientReducer::is_whole_unit(const Bucket& bucket) const {
   const auto unit = static_cast<size_t>(bucket.pieces.front().unit);
-  return wire_ == common::DType::kFp32 && placement_.is_plain() && bucket.pieces.size() == 1 &&
-         bucket.slice_elems == layouts_[unit].slice_elems;
+  return !hosts_ && wire_ == common::DType::kFp32 && placement_.is_plain() &&
+         bucket.pieces.size() == 1 && bucket.slice_elems == layouts_[unit].slice_elems;
 }
 
 void GradientReducer::begin_exchange(size_t index) {
+  if (!exchanges_.empty()) send_across(exchanges_.back());
   if (exchanges_.size() == kMaxExchanges) finish_oldest_exchange();
   const Bucket& bucket = buckets_[index];
   const std::string what = "gradient of " + bucket.name();
@@ -85,6 +111,7 @@ void GradientReducer::begin_exchange(size_t index) {
       static_cast<size_t>(bucket.slice_elems * plan_.world_size * common::elem_bytes(wire_));
   Exchange& exchange = exchanges_.emplace_back();
   exchange.bucket = index;
+  exchange.is_inside = hosts_.has_value();
   exchange.sends_roots = is_whole_unit(bucket);
   if (exchange.sends_roots) {
     exchange.sent =
@@ -98,6 +125,7 @@ void GradientReducer::begin_exchange(size_t index) {
       if (--state.num_unsent == 0) give_back_roots(state, std::exchange(state.roots, {}));
     }
   }
+  const Reach reach = hosts_ ? Reach::kInside : Reach::kWorld;
   exchange.values =
       pool_.take(plan_.num_rounds * static_cast<int64_t>(round_bytes / sizeof(float)));
   for (size_t round = 0; round < static_cast<size_t>(plan_.num_rounds); ++round) {
@@ -105,16 +133,52 @@ void GradientReducer::begin_exchange(size_t index) {
     const FloatBuffer& sent = exchange.sent[std::min(round, exchange.sent.size() - 1)];
     const std::span<std::byte> received =
         exchange.values.bytes().subspan(round * round_bytes, round_bytes);
-    exchange.rounds.push_back(collective_.all_to_all(sent.bytes(), received, what));
+    exchange.rounds.push_back(collective_.all_to_all(sent.bytes(), received, what, reach));
   }
 }
 
-// Root `round` of the bucket's units as it travels: rank after rank what it owns of each piece.
+// The second part of an exchange, if it is not begun: the sums of this host for the others.
+void GradientReducer::send_across(Exchange& exchange) {
+  if (!exchange.is_inside) return;
+  exchange.is_inside = false;
+  for (const PendingPtr& round : exchange.rounds) round->wait();
+  exchange.rounds.clear();
+  give_back_sent(exchange);
+  const Bucket& bucket = buckets_[exchange.bucket];
+  const int64_t num_hosts = plan_.world_size / hosts_->ranks_per_host;
+  const int64_t value_elems = num_hosts * bucket.slice_elems;
+  const auto host = static_cast<size_t>(collective_.rank() / hosts_->ranks_per_host);
+  carry_out(hosts_->inside[host], value_elems, exchange.values.data());
+  const std::span<const float> sums =
+      exchange.sent.emplace_back(std::move(exchange.values)).elems();
+  exchange.values = pool_.take(hosts_->num_rounds * value_elems);
+  const std::vector<int64_t>& roots = hosts_->roots[host];
+  for (size_t round = 0; round < static_cast<size_t>(hosts_->num_rounds); ++round) {
+    // A host with fewer roots than others takes part with one that nobody adds again.
+    const auto root = static_cast<size_t>(roots[std::min(round, roots.size() - 1)]);
+    const auto num_elems = static_cast<size_t>(value_elems);
+    exchange.rounds.push_back(collective_.all_to_all(
+        std::as_bytes(sums.subspan(root * num_elems, num_elems)),
+        std::as_writable_bytes(exchange.values.elems().subspan(round * num_elems, num_elems)),
+        "gradient of " + bucket.name(), Reach::kAcross));
+  }
+}
+
+void GradientReducer::give_back_sent(Exchange& exchange) {
+  if (exchange.sends_roots) {
+    const auto unit = static_cast<size_t>(buckets_[exchange.bucket].pieces.front().unit);
+    give_back_roots(units_[unit], std::exchange(exchange.sent, {}));
+  }
+  for (FloatBuffer& sent : std::exchange(exchange.sent, {})) pool_.give_back(std::move(sent));
+}
+
+// Root `round` of the bucket's units as it travels: rank after rank, in send_order_, what it owns
+// of each piece.
 FloatBuffer GradientReducer::pack(const Bucket& bucket, int64_t round) {
   const int64_t bytes = bucket.slice_elems * plan_.world_size * common::elem_bytes(wire_);
   FloatBuffer packed = pool_.take(bytes / static_cast<int64_t>(sizeof(float)));
   std::byte* to = packed.bytes().data();
-  for (int rank = 0; rank < plan_.world_size; ++rank) {
+  for (const int rank : send_order_) {
     for (const BucketPiece& piece : bucket.pieces) {
       const auto unit = static_cast<size_t>(piece.unit);
       const std::vector<FloatBuffer>& roots = units_[unit].roots;
@@ -141,17 +205,13 @@ void GradientReducer::give_back_roots(UnitState& state, std::vector<FloatBuffer>
 }
 
 void GradientReducer::finish_oldest_exchange() {
+  send_across(exchanges_.front());
   Exchange exchange = std::move(exchanges_.front());
   exchanges_.pop_front();
   for (const PendingPtr& round : exchange.rounds) round->wait();
   exchange.rounds.clear();
   const Bucket& bucket = buckets_[exchange.bucket];
-  if (exchange.sends_roots) {
-    give_back_roots(units_[static_cast<size_t>(bucket.pieces.front().unit)],
-                    std::move(exchange.sent));
-  } else {
-    for (FloatBuffer& sent : exchange.sent) pool_.give_back(std::move(sent));
-  }
+  give_back_sent(exchange);
   FloatBuffer values = sum_values(bucket, std::move(exchange.values));
   const float* sum = values.data();
   for (const BucketPiece& piece : bucket.pieces) {
@@ -168,10 +228,7 @@ FloatBuffer GradientReducer::sum_values(const Bucket& bucket, FloatBuffer values
     decode(wire_, values.bytes().data(), decoded.elems());
     pool_.give_back(std::exchange(values, std::move(decoded)));
   }
-  for (const Addition& addition : plan_.additions) {
-    add_in_place(bucket.slice_elems, values.data() + addition.source * bucket.slice_elems,
-                 values.data() + addition.target * bucket.slice_elems);
-  }
+  carry_out(hosts_ ? hosts_->across : plan_.additions, bucket.slice_elems, values.data());
   return values;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -71,9 +72,10 @@ class GradientReducer {
   };
   struct Exchange {
     size_t bucket = 0;
-    std::vector<FloatBuffer> sent;   // packed roots, or the roots themselves
-    bool sends_roots = false;        // of the bucket's only unit
-    FloatBuffer values;              // received: [num_rounds * world_size * bucket slice]
+    bool is_inside = false;         // the part inside of hosts is under way, that across is to come
+    std::vector<FloatBuffer> sent;  // packed roots, or the roots themselves
+    bool sends_roots = false;       // of the bucket's only unit
+    FloatBuffer values;             // received: [rounds * ranks taking part * bucket slice]
     std::vector<PendingPtr> rounds;  // after the buffers: destroyed, hence waited for, before them
   };
 
@@ -81,7 +83,9 @@ class GradientReducer {
   void begin_exchange(size_t bucket);
   FloatBuffer pack(const Bucket& bucket, int64_t round);
   void give_back_roots(UnitState& state, std::vector<FloatBuffer> roots);
+  void send_across(Exchange& exchange);
   void finish_oldest_exchange();
+  void give_back_sent(Exchange& exchange);
   FloatBuffer sum_values(const Bucket& bucket, FloatBuffer values);
   void add_to_slice(const BucketPiece& piece, const float* sum);
 
@@ -92,6 +96,8 @@ class GradientReducer {
   BucketProgress progress_;
   Placement placement_;
   common::DType wire_;
+  std::optional<HostReduction> hosts_;  // Note [Sums by hosts]
+  std::vector<int> send_order_;         // ranks in the order in which their slices are packed
   bool sharded_;
   OnSliceFinal on_slice_final_;
   std::vector<UnitState> units_;

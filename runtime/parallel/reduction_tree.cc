@@ -4,6 +4,7 @@
 #include <bit>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace lockstep::runtime {
 namespace {
@@ -78,7 +79,76 @@ void plan_running_exchange(int64_t num_leaves, ReductionPlan& plan) {
   for (int64_t rank = 1; rank < plan.world_size; ++rank) plan.additions.push_back({0, rank});
 }
 
+// Inside of one host in running order: one root.
+void add_running_host(HostReduction& hosts) {
+  std::vector<Addition> additions;
+  for (int64_t rank = 1; rank < hosts.ranks_per_host; ++rank) additions.push_back({0, rank});
+  hosts.inside.push_back(std::move(additions));
+  hosts.roots.push_back({0});
+}
+
+// Leaves of an exchange that rank 0 .. num_ranks - 1 hold together.
+int64_t leaves_before(const ReductionPlan& plan, int num_ranks) {
+  int64_t leaves = 0;
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    for (const int64_t root : plan.root_leaves[static_cast<size_t>(rank)]) leaves += root;
+  }
+  return leaves;
+}
+
+// Inside of host `host` in tree order; returns the leaves of its roots.
+std::vector<LeafRange> add_host(const ReductionPlan& plan, int host, HostReduction& hosts) {
+  const int per_host = hosts.ranks_per_host;
+  const LeafRange whole{0, leaves_before(plan, plan.world_size)};
+  std::vector<NumberedRoot> of_ranks;
+  int64_t begin = leaves_before(plan, host * per_host);
+  const LeafRange held{begin, leaves_before(plan, (host + 1) * per_host)};
+  for (int place = 0; place < per_host; ++place) {
+    int64_t round = 0;
+    for (const int64_t leaves : plan.root_leaves[static_cast<size_t>(host * per_host + place)]) {
+      of_ranks.push_back({{begin, begin + leaves}, round++ * per_host + place});
+      begin += leaves;
+    }
+  }
+  std::vector<LeafRange> found;
+  append_roots(whole, held, found);
+  std::vector<Addition> additions;
+  std::vector<int64_t> values;
+  values.reserve(found.size());
+  size_t next = 0;
+  for (const LeafRange& root : found) {
+    values.push_back(append_additions(root, of_ranks, next, additions));
+  }
+  hosts.inside.push_back(std::move(additions));
+  hosts.roots.push_back(std::move(values));
+  return found;
+}
+
 }  // namespace
+
+std::optional<HostReduction> plan_host_reduction(const ReductionPlan& plan, int ranks_per_host) {
+  const int num_hosts = plan.world_size / ranks_per_host;
+  if (ranks_per_host == 1 || num_hosts == 1) return std::nullopt;
+  HostReduction hosts{.ranks_per_host = ranks_per_host};
+  std::vector<NumberedRoot> roots;
+  for (int host = 0; host < num_hosts; ++host) {
+    if (plan.order == SumOrder::kRunning) {
+      add_running_host(hosts);
+      if (host > 0) hosts.across.push_back({0, host});
+      continue;
+    }
+    int64_t round = 0;
+    for (const LeafRange& root : add_host(plan, host, hosts)) {
+      roots.push_back({root, round++ * num_hosts + host});
+    }
+    hosts.num_rounds = std::max(hosts.num_rounds, round);
+  }
+  size_t next = 0;
+  const LeafRange whole{0, leaves_before(plan, plan.world_size)};
+  if (plan.order == SumOrder::kTree) append_additions(whole, roots, next, hosts.across);
+  if (hosts.num_rounds >= plan.num_rounds * ranks_per_host) return std::nullopt;
+  return hosts;
+}
 
 ReductionPlan plan_reduction(int64_t num_micro_batches, int world_size, Assignment assignment,
                              SumOrder order) {

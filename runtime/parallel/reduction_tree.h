@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace lockstep::runtime {
@@ -49,5 +50,29 @@ struct ReductionPlan {
 // in tree order with a world size that is no power of two.
 ReductionPlan plan_reduction(int64_t num_micro_batches, int world_size, Assignment assignment,
                              SumOrder order = SumOrder::kTree);
+
+// Note [Sums by hosts]
+// Where L ranks of a host share memory, an exchange has two parts. Inside, the l-th rank of each
+// host gets from its L neighbours the slices of the l-th ranks of all H hosts, and adds what forms
+// subtrees of the tree: the roots of the host, R_h of them at most. Across, the l-th ranks exchange
+// these and add the rest. Same tree, same bits. Of slices of S bytes, a host sends
+//   without levels  R L (W - L) S    R roots of a rank at most
+//   with them       R_h (W - L) S    R_h <= R L
+// so with a power of two of ranks per host and micro-batches per rank (R = R_h = 1) a host sends
+// one L-th. With R_h = R L nothing would be gained, and there are no levels.
+struct HostReduction {
+  int ranks_per_host = 1;
+  // [host]: of its exchange inside, whose values are numbered round * L + rank in the host.
+  std::vector<std::vector<Addition>> inside;
+  // [host][root]: the value that then holds it.
+  std::vector<std::vector<int64_t>> roots;
+  int64_t num_rounds = 1;        // most roots of a host
+  std::vector<Addition> across;  // values numbered round * H + host; leaves the sum in value 0
+};
+
+// Splits the exchanges of `plan`, whose ranks lie on hosts of `ranks_per_host` consecutive ones.
+// Nothing if levels would not make a host send less. In running order the ranks of a host are added
+// first, so that bits depend on the hosts, too.
+std::optional<HostReduction> plan_host_reduction(const ReductionPlan& plan, int ranks_per_host);
 
 }  // namespace lockstep::runtime

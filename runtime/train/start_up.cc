@@ -78,7 +78,12 @@ void meet(RankState& s) {
                           .attempt = s.env.attempt,
                           .backend = s.config().communication.backend,
                           .timeout = std::chrono::seconds(s.config().communication.timeout_seconds),
+                          .shm_folder = s.env.shm_folder,
                           .observer = s.clock.get()});
+  const Topology& topology = s.collective->topology();
+  s.log.info("connected", {{"backend", topology.backend},
+                           {"ranks_per_host", topology.ranks_per_host},
+                           {"reason", topology.reason}});
 }
 
 // Rank 0 writes a nonce and tells it; who does not find it has another folder.
@@ -275,6 +280,7 @@ OutputVerdict prepare_folder(const RankState& s, Disk& disk) {
 
 Start start_up(RankState& s, const OutputVerdict& output, Disk& disk, StatusBoard& board) {
   meet(s);
+  board.set_backend(s.collective->topology().backend);
   agree(*s.collective, output.failure, "preparing the output folder");
   const std::string finished = output.finished ? "finished" : "";
   if (!gather_texts(*s.collective, finished, "output state").front().empty()) {

@@ -67,6 +67,16 @@ void StatusBoard::set_plan(const std::string& strategy, int64_t step, int64_t to
   last_change_ = Clock::now();
 }
 
+void StatusBoard::set_backend(const std::string& backend) {
+  const std::lock_guard lock(mutex_);
+  progress_.backend = backend;
+  metrics_
+      .gauge({"lockstep_communication_info",
+              "1 for what carries this rank's collectives.",
+              {{"rank", rank_label_}, {"backend", backend}}})
+      .Set(1);
+}
+
 void StatusBoard::set_cost(const StepCost& cost) {
   const std::lock_guard lock(mutex_);
   cost_ = cost;

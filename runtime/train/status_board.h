@@ -68,6 +68,8 @@ class StatusBoard {
 
   void set_phase(const std::string& phase);  // as in common::JobProgress
   void set_plan(const std::string& strategy, int64_t step, int64_t total_steps);
+  // What carries this rank's bytes: Topology::backend.
+  void set_backend(const std::string& backend);
   void set_cost(const StepCost& cost);
   // The metrics page asks `gpu` at every scrape. Call it before the routes are served.
   void watch_gpu(GpuUtilization gpu);

@@ -116,6 +116,41 @@ TEST_F(SameBitsTest, OnAnyRankCountStrategyPrecisionAndBackend) {
   }
 }
 
+// Shared memory inside hosts and slices across them; or Gloo, where hosts hold 3 and 1 ranks.
+TEST_F(SameBitsTest, OnAnyGroupingOfRanksIntoHosts) {
+  train({.ranks = 1, .steps = 4}, "reference");
+  struct Case {
+    std::vector<int> host_of;
+    TinyJob job;
+    std::string backend;
+  };
+  const std::string two_levels = "shared-memory+gloo";
+  for (const Case& one : std::vector<Case>{
+           {{0, 0, 1, 1}, {.ranks = 4, .strategy = "ddp"}, two_levels},
+           {{0, 0, 1, 1}, {.ranks = 4, .strategy = "zero3", .shard_ranks = 2}, two_levels},
+           {{0, 0, 0, 1, 1, 1}, {.ranks = 6, .strategy = "zero2"}, two_levels},
+           {{0, 0, 0, 1}, {.ranks = 4, .strategy = "zero1"}, "gloo"},
+       }) {
+    TinyJob job = one.job;
+    job.steps = 4;
+    const std::string name = job.strategy + std::to_string(job.ranks);
+    GangOptions grouped = options(job, name);
+    for (int rank = 0; rank < job.ranks; ++rank) {
+      const std::string host =
+          folder_.path("host-" + std::to_string(one.host_of[static_cast<std::size_t>(rank)]));
+      std::filesystem::create_directories(host);
+      grouped.rank_env[rank]["LOCKSTEP_SHM_DIR"] = host;
+    }
+    Gang gang(grouped);
+    EXPECT_EQ(gang.wait(), std::vector<int>(one.host_of.size(), 0)) << gang.log(0);
+    for (int rank = 0; rank < job.ranks; ++rank) {
+      EXPECT_NE(gang.log(rank).find("backend=" + one.backend + " "), std::string::npos)
+          << gang.log(rank);
+    }
+    expect_same(name, "reference");
+  }
+}
+
 TEST_F(SameBitsTest, WithTiedEmbeddings) {
   for (const std::string precision : {"fp32", "bf16"}) {
     TinyJob job = {.ranks = 1, .tie_word_embeddings = true, .precision = precision};

@@ -1,4 +1,6 @@
 // A rank that dies or hangs in mid-run: the others end, with its name and where every rank stood.
+#include <filesystem>
+
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -14,7 +16,7 @@ using support::GangOptions;
 using support::read_curve;
 using support::TemporaryFolder;
 
-constexpr int kRanks = 3;
+constexpr int kRanks = 4;
 
 struct PeerFault {
   const char* backend;
@@ -37,10 +39,18 @@ TEST_P(PeersTest, TheOthersEndAndNameIt) {
                       .folder = folder.path("files"),
                       .output = folder.path("output"),
                       .num_ranks = kRanks};
+  const bool is_grouped = std::string(fault.backend) == "auto";
+  for (int rank = 0; is_grouped && rank < kRanks; ++rank) {
+    const std::string host = folder.path("host-" + std::to_string(rank / 2));
+    std::filesystem::create_directories(host);
+    options.rank_env[rank]["LOCKSTEP_SHM_DIR"] = host;
+  }
   const bool hangs = fault.signal_number == SIGSTOP;
   options.job["train"]["communication"]["timeoutSeconds"] = hangs ? 3 : 600;
   Gang gang(options);
   ASSERT_TRUE(gang.wait_until([&] { return read_curve(folder.path("output")).size() >= 3; }))
+      << gang.log(0);
+  EXPECT_EQ(gang.log(0).find("backend=shared-memory+gloo") != std::string::npos, is_grouped)
       << gang.log(0);
   gang.send(fault.rank, fault.signal_number);
   gang.wait_until([&] {
@@ -74,11 +84,15 @@ INSTANTIATE_TEST_SUITE_P(
     Faults, PeersTest,
     testing::Values(PeerFault{"shared-memory", 0, SIGKILL}, PeerFault{"shared-memory", 2, SIGSTOP},
                     PeerFault{"gloo", 0, SIGKILL}, PeerFault{"gloo", 1, SIGKILL},
-                    PeerFault{"gloo", 0, SIGSTOP}, PeerFault{"gloo", 1, SIGSTOP}),
+                    PeerFault{"gloo", 0, SIGSTOP}, PeerFault{"gloo", 1, SIGSTOP},
+                    PeerFault{"auto", 3, SIGKILL}, PeerFault{"auto", 1, SIGSTOP}),
     [](const auto& row) {
       const PeerFault& fault = row.param;
-      const bool shared = std::string(fault.backend) == "shared-memory";
-      return std::string(shared ? "SharedMemory" : "Gloo") + "Rank" + std::to_string(fault.rank) +
+      const std::string backend = fault.backend;
+      const char* const word = backend == "gloo"   ? "Gloo"
+                               : backend == "auto" ? "TwoHosts"
+                                                   : "SharedMemory";
+      return std::string(word) + "Rank" + std::to_string(fault.rank) +
              (fault.signal_number == SIGSTOP ? "Hangs" : "Dies");
     });
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Two pods of two ranks each: they answer for all of theirs, and a rank killed inside its pod costs one attempt, is named, and
+# Two pods of two ranks each, with shared memory inside and Gloo across: they answer for all of theirs, and a rank killed inside its pod costs one attempt, is named, and
 # changes no bit of the result.
 . "$LOCKSTEP_SOURCE/tests/cluster/scenario.sh"
 rank_pid() { # pod rank
@@ -17,6 +17,7 @@ await 120 "checkpoint" has_checkpoint grouped
 expect_equal "pods" "$(pods)" "grouped-0-0 grouped-0-2"
 expect_equal "ranks in a pod" "$(status grouped ranks.perPod)" 2
 expect_match "page of rank 3" "$(page grouped-0-2 status/3)" '"rank": ?3'
+expect_match "what carries its bytes" "$(page grouped-0-2 status/3)" '"backend": ?"shared-memory\+gloo"'
 expect_equal "ranks in the metrics of the second pod" \
   "$(page grouped-0-2 metrics | grep -oE '^lockstep_rank_up.*|^lockstep_step\{[^}]*\}' | sort | tr '\n' ';')" \
   'lockstep_rank_up{rank="2"} 1;lockstep_rank_up{rank="3"} 1;lockstep_step{rank="2"};lockstep_step{rank="3"};'

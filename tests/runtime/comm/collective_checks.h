@@ -49,7 +49,7 @@ inline void check_all_to_all(Collective& collective, size_t bytes, int round) {
       send[target * bytes + i] = sample_byte(rank, static_cast<int>(target), i, round);
     }
   }
-  collective.all_to_all(send, recv, "exchange check")->wait();
+  collective.all_to_all(send, recv, "exchange check", Reach::kWorld)->wait();
   for (size_t source = 0; source < ranks; ++source) {
     for (size_t i = 0; i < bytes; ++i) {
       ASSERT_EQ(recv[source * bytes + i], sample_byte(static_cast<int>(source), rank, i, round))
@@ -106,6 +106,44 @@ inline void check_divergence(Collective& collective, int divergent) {
   EXPECT_NE(message.find(culprit + " in operation 2 (all_gather of unit layer.1, step 3)"),
             std::string::npos)
       << message;
+}
+
+// Exchanges with the ranks of this host, and with those of its place on other hosts.
+inline void check_reach(Collective& collective, size_t bytes) {
+  const int per_host = collective.topology().ranks_per_host;
+  const int place = collective.rank() % per_host;
+  for (const Reach reach : {Reach::kInside, Reach::kAcross}) {
+    std::vector<int> peers;
+    for (int rank = 0; rank < collective.world_size(); ++rank) {
+      const bool is_inside = rank / per_host == collective.rank() / per_host;
+      if (reach == Reach::kInside ? is_inside : rank % per_host == place) peers.push_back(rank);
+    }
+    std::vector<std::byte> send(peers.size() * bytes);
+    std::vector<std::byte> recv(peers.size() * bytes);
+    for (size_t i = 0; i < send.size(); ++i) {
+      send[i] = sample_byte(collective.rank(), peers[i / bytes], i % bytes, 0);
+    }
+    collective.all_to_all(send, recv, "reach check", reach)->wait();
+    for (size_t i = 0; i < recv.size(); ++i) {
+      ASSERT_EQ(recv[i], sample_byte(peers[i / bytes], collective.rank(), i % bytes, 0));
+    }
+  }
+}
+
+// Groups of `size` consecutive ranks, and the replicas of each.
+inline void check_groups(Collective& collective, int size, size_t bytes) {
+  std::vector<int> shards;
+  std::vector<int> replicas;
+  for (int rank = 0; rank < collective.world_size(); ++rank) {
+    if (rank / size == collective.rank() / size) shards.push_back(rank);
+    if (rank % size == collective.rank() % size) replicas.push_back(rank);
+  }
+  for (const std::vector<int>& members : {shards, replicas}) {
+    const auto group = collective.split(members);
+    ASSERT_EQ(members[static_cast<size_t>(group->rank())], collective.rank());
+    check_all_gather(*group, bytes, true, 0);
+    check_all_to_all(*group, bytes, 1);
+  }
 }
 
 // Sizes around and far beyond `chunk_bytes`, the backend's own unit of transfer.

@@ -95,7 +95,7 @@ TEST(ObservedCollectiveTest, TellsOfEveryOperationOfAllQueuesAndOfWaitsThatBlock
     const size_t num_waits = notes[static_cast<size_t>(rank)].waits.size();
     first->wait();
     EXPECT_EQ(notes[static_cast<size_t>(rank)].waits.size(), num_waits) << "it was done";
-    collective.all_to_all(all, turned, "second")->wait();
+    collective.all_to_all(all, turned, "second", Reach::kWorld)->wait();
     const std::vector<int> members = {rank};
     collective.split(members)->all_gather(mine, mine, "alone")->wait();
     collective.all_gather({}, {}, "nothing")->wait();
@@ -125,7 +125,7 @@ int exit_status_of(pid_t child) {
 }
 
 TEST(ShmCollectiveTest, NamesTheRankThatWasKilled) {
-  const std::string name = unique_segment_name();
+  const std::string name = unique_segment_path();
   create_shm_segment(name, {.world_size = 3, .slot_bytes = kSmallSlot});
   const auto children = fork_ranks(3, [&](int rank) {
     const auto collective =
@@ -133,9 +133,9 @@ TEST(ShmCollectiveTest, NamesTheRankThatWasKilled) {
     std::vector<std::byte> send(30000);
     std::vector<std::byte> recv(30000);
     try {
-      collective->all_to_all(send, recv, "unit warm")->wait();
+      collective->all_to_all(send, recv, "unit warm", Reach::kWorld)->wait();
       if (rank == 1) kill(getpid(), SIGKILL);
-      collective->all_to_all(send, recv, "unit layer.3")->wait();
+      collective->all_to_all(send, recv, "unit layer.3", Reach::kWorld)->wait();
     } catch (const PeerLostError& error) {
       const std::string message = error.what();
       return message.find("rank 1") != std::string::npos &&
@@ -218,12 +218,13 @@ TEST(ShmCollectiveTest, RefusesBuffersThatDoNotFit) {
   const auto ranks = make_local_world(2, kSmallSlot);
   std::vector<std::byte> buffer(64);
   EXPECT_THROW(ranks[0]->all_gather(buffer, buffer, "x"), std::logic_error);
-  EXPECT_THROW(ranks[0]->all_to_all(std::span(buffer).first(63), std::span(buffer).first(63), "x"),
+  EXPECT_THROW(ranks[0]->all_to_all(std::span(buffer).first(63), std::span(buffer).first(63), "x",
+                                    Reach::kWorld),
                std::logic_error);
 }
 
 TEST(ShmSegmentTest, RefusesASecondOwnerOfARankAndAnotherWorld) {
-  const std::string name = unique_segment_name();
+  const std::string name = unique_segment_path();
   create_shm_segment(name, {.world_size = 2});
   const ShmSegment first(name, 0, 2);
   EXPECT_THROW(ShmSegment(name, 0, 2), std::runtime_error);
@@ -231,7 +232,7 @@ TEST(ShmSegmentTest, RefusesASecondOwnerOfARankAndAnotherWorld) {
   EXPECT_THROW(create_shm_segment(name, {.world_size = 2}), std::system_error);
   unlink_shm_segment(name);
   EXPECT_THROW(ShmSegment(name, 1, 2), std::system_error);
-  EXPECT_FALSE(std::filesystem::exists("/dev/shm/" + name));
+  EXPECT_FALSE(std::filesystem::exists(name));
 }
 
 }  // namespace

@@ -22,10 +22,10 @@ namespace lockstep::runtime {
 
 inline constexpr std::chrono::milliseconds kGenerousTimeout{120'000};
 
-// A segment name that no other test and no other process uses.
-inline std::string unique_segment_name() {
+// Path of a segment that no other test and no other process uses.
+inline std::string unique_segment_path() {
   static std::atomic<int> next{0};
-  return "lockstep-test-" + std::to_string(getpid()) + "-" + std::to_string(next++);
+  return "/dev/shm/lockstep-test-" + std::to_string(getpid()) + "-" + std::to_string(next++);
 }
 
 // Calls `body(rank)` in one thread per rank; rethrows the first exception.
@@ -59,15 +59,15 @@ inline std::vector<std::unique_ptr<Collective>> make_local_world(
     ranks.push_back(make_single_collective());
     return ranks;
   }
-  const std::string name = unique_segment_name();
-  create_shm_segment(name, {.world_size = world_size,
+  const std::string path = unique_segment_path();
+  create_shm_segment(path, {.world_size = world_size,
                             .slot_bytes = slot_bytes == 0 ? ShmLayout{}.slot_bytes : slot_bytes});
   for (int rank = 0; rank < world_size; ++rank) {
     ranks.push_back(
-        make_shm_collective(std::make_unique<ShmSegment>(name, rank, world_size), timeout,
+        make_shm_collective(std::make_unique<ShmSegment>(path, rank, world_size), timeout,
                             observers.empty() ? nullptr : observers[static_cast<size_t>(rank)]));
   }
-  unlink_shm_segment(name);
+  unlink_shm_segment(path);
   return ranks;
 }
 

@@ -116,6 +116,31 @@ TEST(RendezvousTest, NamesOnlyTheRankThatDidNotCome) {
   });
 }
 
+TEST(RendezvousTest, TheInterfaceThatIsNamedWins) {
+  EXPECT_EQ(address_of_interface("lo", "127.0.0.1"), "127.0.0.1");
+  EXPECT_FALSE(address_of_interface("no-such-if", "127.0.0.1"));
+  for (const std::string name : {"lo", "no-such-if"}) {
+    const int port = free_port();
+    std::atomic<int> num_connected{0};
+    std::atomic<int> num_refused{0};
+    run_ranks(2, [&](int rank) {
+      RendezvousOptions options = local_options(rank, 2, port, Backend::kGloo);
+      options.network_interface = name;
+      try {
+        check_all_to_all(*connect(options), 100, 0);
+        ++num_connected;
+      } catch (const BackendUnavailableError& error) {
+        EXPECT_THAT(error.what(),
+                    HasSubstr("GLOO_SOCKET_IFNAME: there is no interface no-such-if"));
+        ++num_refused;
+      } catch (const PeerLostError&) {  // the other one was refused first
+      }
+    });
+    EXPECT_EQ(num_connected, name == "lo" ? 2 : 0);
+    EXPECT_EQ(num_refused > 0, name != "lo");
+  }
+}
+
 TEST(RendezvousTest, SaysThatNobodyListens) {
   RendezvousOptions options = local_options(1, 2, free_port(), Backend::kAuto);
   options.timeout = std::chrono::milliseconds(100);
@@ -197,7 +222,7 @@ std::string message_after_kill(Backend backend) {
     std::vector<std::byte> send(20000);
     std::vector<std::byte> recv(20000);
     try {
-      collective->all_to_all(send, recv, "unit layer.3")->wait();
+      collective->all_to_all(send, recv, "unit layer.3", Reach::kWorld)->wait();
     } catch (const PeerLostError& error) {
       std::ofstream(path) << error.what();
     }
@@ -242,7 +267,7 @@ TEST(RendezvousTest, GlooTellsALatePeerFromALostOne) {
     std::vector<std::byte> send(64);
     std::vector<std::byte> recv(64);
     try {
-      collective->all_to_all(send, recv, "unit 0")->wait();
+      collective->all_to_all(send, recv, "unit 0", Reach::kWorld)->wait();
       ADD_FAILURE() << "nobody came";
     } catch (const CollectiveTimeoutError& error) {
       EXPECT_THAT(error.what(), HasSubstr("all_to_all of unit 0: rank 1 did not arrive within "

@@ -23,6 +23,9 @@ class WrittenBoard final : public StandingBoard {
   int world_size() const override { return static_cast<int>(standings_.size()); }
   int name(int rank) const override { return rank; }
   void post(const Standing& standing) override { standings_[0] = standing; }
+  void learn(int rank, const Standing& standing) override {
+    standings_[static_cast<std::size_t>(rank)] = standing;
+  }
   std::optional<Standing> read(int rank) const override {
     return standings_[static_cast<std::size_t>(rank)];
   }
@@ -73,14 +76,31 @@ TEST(StandingTest, TheMinorityDiverges) {
   }
 }
 
-TEST(StandingTest, ATimeoutIsBlamedOnWhoHasNotBegunThenOnTheSilentThenOnTheAwaited) {
+TEST(StandingTest, ATimeoutIsBlamedOnWhoIsFurthestBehindThenOnTheSilentThenOnTheAwaited) {
   WrittenBoard behind({at(5), at(5), at(4), at(3)});
-  EXPECT_EQ(late_verdict(behind, 5, 1).culprit, 2);
+  EXPECT_EQ(late_verdict(behind, 5, 1).culprit, 3) << "rank 2 may wait for it";
+  WrittenBoard alike({at(5), at(4), at(4), at(4)});
+  EXPECT_EQ(late_verdict(alike, 5, -1).culprit, 1);
+  alike.presences[2] = Presence::kSilent;
+  EXPECT_EQ(late_verdict(alike, 5, -1).culprit, 2);
   WrittenBoard all_in({at(5), at(5), at(5)});
   EXPECT_EQ(late_verdict(all_in, 5, 1).culprit, 1);
   all_in.presences[2] = Presence::kSilent;
   EXPECT_EQ(late_verdict(all_in, 5, 1).culprit, 2);
   EXPECT_EQ(late_verdict(WrittenBoard({at(5), std::nullopt}), 5, -1).culprit, -1);
+}
+
+TEST(StandingTest, RanksVoteOnWhoDiverged) {
+  const std::chrono::milliseconds no_wait{0};
+  const Standing other = at(5, "unit 1");
+  const WrittenBoard three({at(5), other, at(5)});
+  EXPECT_EQ(diverged_verdict(three, at(5), 2, no_wait).culprit, 1);
+  EXPECT_EQ(diverged_verdict(three, at(5), 2, no_wait).blame, Blame::kDiverged);
+  // Who stands elsewhere or said nothing has no vote.
+  const WrittenBoard two({other, at(5), at(4), std::nullopt, at(6), at(5)});
+  EXPECT_EQ(diverged_verdict(two, at(5), 1, no_wait).culprit, 0);
+  const WrittenBoard alike({at(5), at(5)});
+  EXPECT_EQ(diverged_verdict(alike, at(5), 1, no_wait).culprit, 1);
 }
 
 TEST(StandingTest, TheDeadAreBlamedBeforeThoseThatLeftBecauseOfThem) {

@@ -11,6 +11,7 @@ JobProgress sample() {
                      .rank = 0,
                      .phase = "training",
                      .strategy = "zero3",
+                     .backend = "gloo",
                      .step = 120,
                      .total_steps = 1000,
                      .loss = "2.3146999999999998",
@@ -37,6 +38,7 @@ TEST(ProgressTest, SurvivesTheRoundTrip) {
   EXPECT_EQ(got->attempt, 2);
   EXPECT_EQ(got->phase, "training");
   EXPECT_EQ(got->strategy, "zero3");
+  EXPECT_EQ(got->backend, "gloo");
   EXPECT_EQ(got->step, 120);
   EXPECT_EQ(got->total_steps, 1000);
   EXPECT_EQ(got->loss, "2.3146999999999998");

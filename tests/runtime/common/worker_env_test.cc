@@ -22,6 +22,7 @@ Variables complete() {
           {"LOCKSTEP_OUTPUT", "/output"},
           {"LOCKSTEP_METRICS_PORT", "0"},
           {"LOCKSTEP_METRICS_PORT_FILE", "/run/port"},
+          {"LOCKSTEP_SHM_DIR", "/run/shm"},
           {"LOCKSTEP_RANKS_PER_POD", "1"},
           {"LOCKSTEP_GRACE_SECONDS", "135"}};
 }
@@ -51,6 +52,7 @@ TEST(WorkerEnvTest, ReadsEveryVariable) {
   EXPECT_EQ(env->metrics_port, 0);
   EXPECT_EQ(env->termination_path, "/dev/termination-log");
   EXPECT_EQ(env->metrics_port_file, "/run/port");
+  EXPECT_EQ(env->shm_folder, "/run/shm");
   EXPECT_EQ(env->ranks_per_pod, 1);
   EXPECT_EQ(env->grace_seconds, 135);
 }

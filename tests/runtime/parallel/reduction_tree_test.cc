@@ -75,6 +75,98 @@ TEST(ReductionTreeTest, EveryPlanComputesTheSameExpression) {
   EXPECT_GT(plans, 300);
 }
 
+// What a plan computes in two levels.
+std::string evaluate_by_hosts(const ReductionPlan& plan, const HostReduction& hosts) {
+  const auto per_host = static_cast<size_t>(hosts.ranks_per_host);
+  const size_t num_hosts = static_cast<size_t>(plan.world_size) / per_host;
+  std::vector<size_t> used(static_cast<size_t>(plan.world_size));
+  std::vector<std::string> exchanges;
+  for (int64_t exchange = 0; exchange < plan.num_exchanges; ++exchange) {
+    std::vector<std::string> across(static_cast<size_t>(hosts.num_rounds) * num_hosts);
+    for (size_t host = 0; host < num_hosts; ++host) {
+      std::vector<std::string> inside(static_cast<size_t>(plan.num_rounds) * per_host);
+      for (size_t place = 0; place < per_host; ++place) {
+        const size_t rank = host * per_host + place;
+        const std::vector<std::string> names = names_of(plan.micro_batches[rank]);
+        for (size_t round = 0; round < plan.root_leaves[rank].size(); ++round) {
+          const auto leaves = static_cast<size_t>(plan.root_leaves[rank][round]);
+          inside[round * per_host + place] = tree_of(std::span(names).subspan(used[rank], leaves));
+          used[rank] += leaves;
+        }
+      }
+      for (const Addition& addition : hosts.inside[host]) {
+        std::string& target = inside[static_cast<size_t>(addition.target)];
+        target = add(target, inside[static_cast<size_t>(addition.source)]);
+      }
+      for (size_t root = 0; root < hosts.roots[host].size(); ++root) {
+        across[root * num_hosts + host] = inside[static_cast<size_t>(hosts.roots[host][root])];
+      }
+    }
+    for (const Addition& addition : hosts.across) {
+      std::string& target = across[static_cast<size_t>(addition.target)];
+      target = add(target, across[static_cast<size_t>(addition.source)]);
+    }
+    exchanges.push_back(across[0]);
+  }
+  return tree_of(exchanges);
+}
+
+TEST(ReductionTreeTest, EveryGroupingComputesTheSameExpressionAndSendsLess) {
+  int groupings = 0;
+  for (int64_t m = 1; m <= 48; ++m) {
+    for (int w = 2; w <= m; ++w) {
+      if (m % w != 0) continue;
+      for (const Assignment assignment : {Assignment::kContiguous, Assignment::kInterleaved}) {
+        if (assignment == Assignment::kInterleaved && !std::has_single_bit(unsigned(w))) continue;
+        const ReductionPlan plan = plan_reduction(m, w, assignment);
+        for (int per_host = 1; per_host <= w; ++per_host) {
+          if (w % per_host != 0) continue;
+          const auto hosts = plan_host_reduction(plan, per_host);
+          if (!hosts) continue;
+          EXPECT_EQ(evaluate_by_hosts(plan, *hosts), evaluate(plan))
+              << m << " over " << w << " on hosts of " << per_host;
+          EXPECT_LT(hosts->num_rounds, plan.num_rounds * per_host);
+          ++groupings;
+        }
+      }
+    }
+  }
+  EXPECT_GT(groupings, 150);
+}
+
+TEST(ReductionTreeTest, AHostSendsOneRootWhereItHoldsAPowerOfTwo) {
+  struct Row {
+    int64_t micro_batches;
+    int ranks;
+    int per_host;
+    int64_t rounds;  // 0 = no levels
+  };
+  for (const Row& row : std::vector<Row>{{4, 4, 2, 1},
+                                         {32, 8, 4, 1},
+                                         {24, 8, 4, 2},  // 12 leaves per host: 8 and 4
+                                         {6, 6, 3, 2},
+                                         {4, 4, 1, 0},
+                                         {4, 4, 4, 0}}) {
+    const auto hosts = plan_host_reduction(
+        plan_reduction(row.micro_batches, row.ranks, Assignment::kContiguous), row.per_host);
+    ASSERT_EQ(hosts.has_value(), row.rounds > 0) << row.ranks << " by " << row.per_host;
+    if (!hosts) continue;
+    EXPECT_EQ(hosts->num_rounds, row.rounds) << row.ranks << " by " << row.per_host;
+  }
+}
+
+TEST(ReductionTreeTest, InRunningOrderTheRanksOfAHostAreAddedFirst) {
+  const auto hosts =
+      plan_host_reduction(plan_reduction(8, 4, Assignment::kContiguous, SumOrder::kRunning), 2);
+  ASSERT_TRUE(hosts);
+  EXPECT_EQ(hosts->num_rounds, 1);
+  for (const auto& additions : {hosts->inside[0], hosts->inside[1], hosts->across}) {
+    ASSERT_EQ(additions.size(), 1u);
+    EXPECT_EQ(additions[0].target, 0);
+    EXPECT_EQ(additions[0].source, 1);
+  }
+}
+
 TEST(ReductionTreeTest, OneRootPerRankWhenEachHasAPowerOfTwo) {
   EXPECT_EQ(plan_reduction(32, 4, Assignment::kContiguous).num_rounds, 1);
   EXPECT_EQ(plan_reduction(32, 4, Assignment::kInterleaved).num_rounds, 1);

@@ -194,6 +194,7 @@ TEST(StatusBoardTest, RankZeroTellsEveryHeartbeatAndTheSlowestRank) {
   StatusBoard board("tiny", 2, 0);
   EXPECT_EQ(board.progress().phase, "starting");
   board.set_plan("zero3", 4, 10);
+  board.set_backend("shared-memory+gloo");
   board.set_phase("training");
   board.step_done({.step = 5,
                    .loss = 2,
@@ -204,6 +205,10 @@ TEST(StatusBoardTest, RankZeroTellsEveryHeartbeatAndTheSlowestRank) {
   const common::JobProgress progress = board.progress();
   EXPECT_EQ(progress.attempt, 2);
   EXPECT_EQ(progress.strategy, "zero3");
+  EXPECT_EQ(progress.backend, "shared-memory+gloo");
+  EXPECT_NE(board.routes().at("/metrics")().body.find(
+                "lockstep_communication_info{backend=\"shared-memory+gloo\",rank=\"0\"} 1"),
+            std::string::npos);
   EXPECT_EQ(progress.step, 5);
   EXPECT_EQ(progress.total_steps, 10);
   EXPECT_EQ(progress.tokens_per_second, 128);

@@ -12,7 +12,8 @@ trap 'rm -rf "$work"' EXIT
 measure() {
   local name=$1
   shift
-  "$bin/lockstep" run examples/quickstart.yaml --output "$work/run" --overwrite --set ranks=2 --set train.steps=4 \
+  rm -rf "$work/run"
+  "$bin/lockstep" run examples/quickstart.yaml --output "$work/run" --set train.data.train="$work/corpus" --set train.steps=4 \
     --set train.logging.everySteps=1 --set train.batch.globalBatchSize=8 --set train.batch.microBatchSize=4 \
     --set train.checkpoint.everySteps=0 --set train.parallelism.strategy=zero3 \
     --set train.model.config.hidden_size=512 --set train.model.config.intermediate_size=1408 \
@@ -21,11 +22,13 @@ measure() {
   sed -n '2,$s/.*"step_seconds": \([0-9.e-]*\).*"optimizer_seconds": \([0-9.e-]*\).*/\1 \2/p' "$work/run/metrics.jsonl" >>"$work/$name.times"
   sed -n 's/.*when=end .*resident_peak_bytes=\([0-9]*\).*/\1/p' "$work"/run/logs/attempt-0/rank-0.log >"$work/$name.peak"
   sed -n 's/.* offload .*\(io=[^ ]*\).*/\1/p' "$work"/run/logs/attempt-0/rank-0.log | sort -u >"$work/$name.io"
-  cmp "$work/run/model/model.safetensors" "$work/weights" 2>/dev/null || { [ ! -e "$work/weights" ] && cp "$work/run/model/model.safetensors" "$work/weights"; }
+  [ -e "$work/weights" ] || cp "$work/run/model/model.safetensors" "$work/weights"
+  cmp "$work/run/model/model.safetensors" "$work/weights"
 }
 
+cp -r runtime "$work/corpus"  # the tree may change meanwhile
 echo "load before: $(cut -d ' ' -f 1 /proc/loadavg)"
-for round in 1 2 3; do
+for _ in 1 2; do
   measure none
   measure optimizer --set train.offload.optimizer=nvme
   measure activations --set train.offload.activations=nvme

@@ -39,7 +39,7 @@ class Socket {
   int fd_;
 };
 
-[[noreturn]] void throw_errno(int error, const std::string& what) {
+[[noreturn]] void throw_socket_error(int error, const std::string& what) {
   throw std::system_error(error, std::generic_category(), what);
 }
 
@@ -80,7 +80,7 @@ int try_listen(const sockaddr* address, socklen_t length) {
 [[noreturn]] void throw_listen_error(int error, const std::string& address, int port) {
   const std::string where = address + " port " + std::to_string(port);
   if (error == EADDRINUSE) throw PortInUseError("port in use: another process holds " + where);
-  throw_errno(error, "cannot listen on " + where);
+  throw_socket_error(error, "cannot listen on " + where);
 }
 
 ListeningSocket listen_on_all(int port) {
@@ -145,7 +145,7 @@ std::string local_address_towards(const std::string& address, int port) {
   socklen_t length = sizeof(local);
   if (probe.fd() < 0 || ::connect(probe.fd(), addresses->ai_addr, addresses->ai_addrlen) != 0 ||
       getsockname(probe.fd(), reinterpret_cast<sockaddr*>(&local), &length) != 0) {
-    throw_errno(errno, "no route to " + address);
+    throw_socket_error(errno, "no route to " + address);
   }
   return numeric_address(reinterpret_cast<const sockaddr*>(&local), length);
 }
@@ -155,7 +155,7 @@ std::optional<std::string> address_of_interface(const std::string& name,
   const AddressList wanted = resolve(address, 0);
   if (wanted == nullptr) throw std::runtime_error("not an address: " + address);
   ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) throw_errno(errno, "cannot list network interfaces");
+  if (getifaddrs(&list) != 0) throw_socket_error(errno, "cannot list network interfaces");
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> interfaces(list, &freeifaddrs);
   for (const ifaddrs* it = list; it != nullptr; it = it->ifa_next) {
     if (it->ifa_addr == nullptr || name != it->ifa_name) continue;

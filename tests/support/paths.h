@@ -1,5 +1,5 @@
-// Where a test finds what was built and what lies in the tree. Each is defined in a source that the build
-// writes (lockstep_test_path), so that a tree at another place compiles nothing else anew.
+// Where a test finds what was built and what lies in the tree. Each is defined in a source that the
+// build writes (lockstep_test_path), so that a tree at another place compiles nothing else anew.
 #pragma once
 
 namespace lockstep::support {

@@ -44,10 +44,8 @@ RankCommand rank_command(const json& pod, const ProcessPlace& place) {
   const std::string master_port = std::to_string(place.master_port);
   command.env["MASTER_ADDR"] = kLoopback;
   command.env["MASTER_PORT"] = master_port;
-  if (command.env.contains("PET_MASTER_ADDR")) {
-    command.env["PET_MASTER_ADDR"] = kLoopback;
-    command.env["PET_MASTER_PORT"] = master_port;
-  }
+  command.env["PET_MASTER_ADDR"] = kLoopback;
+  command.env["PET_MASTER_PORT"] = master_port;
   // One machine: every rank is a local rank, so that each takes a device of its own.
   command.env["LOCAL_RANK"] = command.env["RANK"];
   command.env["LOCAL_WORLD_SIZE"] = command.env["WORLD_SIZE"];
@@ -57,6 +55,10 @@ RankCommand rank_command(const json& pod, const ProcessPlace& place) {
   command.env["LOCKSTEP_METRICS_PORT"] = std::to_string(place.metrics_port);
   command.env["LOCKSTEP_LISTEN_ADDRESS"] = kLoopback;
   command.env["LOCKSTEP_TERMINATION_MESSAGE"] = place.termination_file;
+  // What kernels and memory to use is the shell's to say; a pod always takes the same.
+  command.env.erase("LOCKSTEP_SHM_DIR");
+  command.env.erase("LOCKSTEP_ISA");
+  command.env.erase("LOCKSTEP_PRODUCTS");
   command.log_file = place.log_file;
   command.termination_file = place.termination_file;
   return command;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "operator/api/job_fields.h"
 #include "operator/api/template_check.h"
 #include "operator/plan/overlay.h"
 #include "operator/plan/resources.h"
@@ -79,6 +80,42 @@ std::string master_address(const api::TrainingJob& job, const AttemptSpec& attem
          service_name(job.meta.name);
 }
 
+void add(json& env, json more) {
+  for (json& variable : more) env.push_back(std::move(variable));
+}
+
+// What torchrun reads in place of its flags; a node is a pod.
+json torchrun_env(const AttemptSpec& attempt, int64_t rank, const std::string& master,
+                  const std::string& port) {
+  return {env_value("PET_NNODES", std::to_string(attempt.ranks / attempt.ranks_per_pod)),
+          env_value("PET_NODE_RANK", std::to_string(rank / attempt.ranks_per_pod)),
+          env_value("PET_NPROC_PER_NODE", std::to_string(attempt.ranks_per_pod)),
+          env_value("PET_MASTER_ADDR", master), env_value("PET_MASTER_PORT", port)};
+}
+
+// Note [Reserved variables are all set]
+// A container's `env` wins over its `envFrom` and over its image, and of neither we know the names.
+// So every reserved variable that a rank, its launcher or torchrun reads stands in `env`, even with
+// what it would be without.
+json runtime_env(const api::TrainingJob& job, const AttemptSpec& attempt,
+                 const Settings& settings) {
+  return {env_value("LOCKSTEP_JOB", std::string(kConfigFolder) + "/" + kConfigKey),
+          env_value("LOCKSTEP_ATTEMPT", std::to_string(attempt.number)),
+          env_value("LOCKSTEP_RUN_ID", job.meta.uid),  // all attempts are one run
+          env_value("LOCKSTEP_OUTPUT", kOutputFolder),
+          env_value("LOCKSTEP_OUTPUT_MODE", "auto"),
+          env_value("LOCKSTEP_METRICS_PORT", std::to_string(settings.metrics_port)),
+          env_value("LOCKSTEP_METRICS_PORT_FILE", ""),
+          env_value("LOCKSTEP_LISTEN_ADDRESS", "0.0.0.0"),
+          env_value("LOCKSTEP_SHM_DIR", "/dev/shm"),
+          env_value("LOCKSTEP_TERMINATION_MESSAGE", "/dev/termination-log"),
+          env_value("LOCKSTEP_RANKS_PER_POD", std::to_string(attempt.ranks_per_pod)),
+          env_value("LOCKSTEP_GRACE_SECONDS",
+                    std::to_string(grace_period(job, attempt.pod_template).count())),
+          env_value("LOCKSTEP_ISA", ""),  // the best that the processor has
+          env_value("LOCKSTEP_PRODUCTS", "")};
+}
+
 json render_env(const api::TrainingJob& job, const AttemptSpec& attempt, int64_t rank,
                 const Settings& settings) {
   const std::string master = master_address(job, attempt);
@@ -89,33 +126,14 @@ json render_env(const api::TrainingJob& job, const AttemptSpec& attempt, int64_t
               env_value("LOCAL_WORLD_SIZE", std::to_string(attempt.ranks_per_pod)),
               env_value("MASTER_ADDR", master),
               env_value("MASTER_PORT", port),
-              env_value("LOCKSTEP_JOB", std::string(kConfigFolder) + "/" + kConfigKey),
-              env_value("LOCKSTEP_ATTEMPT", std::to_string(attempt.number)),
-              env_value("LOCKSTEP_RUN_ID", job.meta.uid),  // all attempts are one run
-              env_value("LOCKSTEP_OUTPUT", kOutputFolder),
-              env_value("LOCKSTEP_METRICS_PORT", std::to_string(settings.metrics_port)),
               env_from_field("POD_NAME", "metadata.name"),
               env_from_field("POD_NAMESPACE", "metadata.namespace"),
               env_from_field("POD_IP", "status.podIP"),
               env_from_field("NODE_NAME", "spec.nodeName")};
-  if (attempt.ranks_per_pod > 1) {  // what the launcher reads
-    env.push_back(env_value("LOCKSTEP_RANKS_PER_POD", std::to_string(attempt.ranks_per_pod)));
-    env.push_back(env_value("LOCKSTEP_GRACE_SECONDS",
-                            std::to_string(grace_period(job, attempt.pod_template).count())));
-  }
-  if (runs_own_command(job)) {  // what torchrun reads in place of its flags
-    env.push_back(env_value("PET_NNODES", std::to_string(attempt.ranks / attempt.ranks_per_pod)));
-    env.push_back(env_value("PET_NODE_RANK", std::to_string(rank / attempt.ranks_per_pod)));
-    env.push_back(env_value("PET_NPROC_PER_NODE", std::to_string(attempt.ranks_per_pod)));
-    env.push_back(env_value("PET_MASTER_ADDR", master));
-    env.push_back(env_value("PET_MASTER_PORT", port));
-  }
-  const json ours = env;
+  add(env, runtime_env(job, attempt, settings));
+  add(env, torchrun_env(attempt, rank, master, port));
   for (const auto& [name, value] : job.spec.env) {
-    const bool is_reserved = std::any_of(
-        ours.begin(), ours.end(),
-        [&wanted = name](const json& variable) { return variable.at("name") == wanted; });
-    if (!is_reserved) env.push_back(env_value(name, value));
+    if (!api::is_reserved_env(name)) env.push_back(env_value(name, value));
   }
   return env;
 }

@@ -41,8 +41,11 @@ TEST(RankCommandTest, RunsThePlannedPodWithPathsAndPortsOfThisMachine) {
                                                        {"LOCKSTEP_OUTPUT", "/out"},
                                                        {"LOCKSTEP_OUTPUT_MODE", "overwrite"},
                                                        {"LOCKSTEP_METRICS_PORT", "4001"},
+                                                       {"LOCKSTEP_RANKS_PER_POD", "1"},
                                                        {"LOCKSTEP_LISTEN_ADDRESS", "127.0.0.1"}};
   for (const auto& [name, value] : expected) EXPECT_EQ(command.env.at(name), value) << name;
+  EXPECT_FALSE(command.env.contains("LOCKSTEP_ISA")) << "the shell's counts";
+  EXPECT_FALSE(command.env.contains("LOCKSTEP_PRODUCTS"));
 }
 
 TEST(RankCommandTest, TakesCommandAndEnvironmentOfTheTemplate) {

@@ -65,8 +65,8 @@ TEST(RanksPerPodTest, PodTellsItsLauncherWhichRanksToStart) {
   EXPECT_EQ(env.at("MASTER_ADDR"), "demo-2-0.demo");
   EXPECT_EQ(env.at("LOCKSTEP_RANKS_PER_POD"), "4");
   EXPECT_EQ(env.at("LOCKSTEP_GRACE_SECONDS"), "135");
-  EXPECT_FALSE(env_of(render_pod(job, {.number = 2, .ranks = 8}, 4, kSettings))
-                   .contains("LOCKSTEP_RANKS_PER_POD"));
+  env = env_of(render_pod(job, {.number = 2, .ranks = 8}, 4, kSettings));
+  EXPECT_EQ(env.at("LOCKSTEP_RANKS_PER_POD"), "1");
 }
 
 TEST(RanksPerPodTest, OwnCommandIsStartedOncePerPodAsTorchrunExpects) {

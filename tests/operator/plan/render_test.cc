@@ -2,10 +2,15 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "operator/api/job_fields.h"
+#include "runtime/common/worker_env.h"
 #include "tests/operator/plan/model_cluster.h"
 
 namespace lockstep::plan {
@@ -55,7 +60,6 @@ TEST(RenderTest, PodTellsItsRankTheRendezvousThroughTorchrunsNames) {
   EXPECT_EQ(env.at("POD_NAMESPACE"), "metadata.namespace");
   EXPECT_EQ(env.at("POD_IP"), "status.podIP");
   EXPECT_EQ(env.at("NODE_NAME"), "spec.nodeName");
-  EXPECT_FALSE(env.contains("PET_NNODES"));
   EXPECT_EQ(container_of(pod).at("command"), json({"lockstep-runtime"}));
   EXPECT_EQ(container_of(pod).at("image"), "example.test/runtime:1");
   EXPECT_FALSE(container_of(pod).contains("args"));
@@ -85,6 +89,39 @@ TEST(RenderTest, UsersVariablesComeLastAndNeverOverrideOurs) {
   EXPECT_EQ(env.at("PET_NNODES"), "1");
   EXPECT_EQ(env.at("NCCL_DEBUG"), "INFO");
   EXPECT_EQ(container_of(pod).at("env").back().at("name"), "NCCL_DEBUG");
+}
+
+// A container's `env` wins over its `envFrom` and its image: a reserved name that is not in `env`
+// would be for either to set.
+TEST(RenderTest, EveryReservedVariableIsSetSoThatNoSourceOfATemplateSetsIt) {
+  for (const api::TrainingJob& job : {training_job(4), command_job(4)}) {
+    for (const int64_t ranks_per_pod : {1, 2}) {
+      const AttemptSpec attempt = {.number = 2, .ranks = 4, .ranks_per_pod = ranks_per_pod};
+      const auto env = env_of(render_pod(job, attempt, 2, kSettings));
+      for (const std::string& name : api::reserved_env_names()) {
+        EXPECT_TRUE(env.contains(name)) << name;
+      }
+      std::vector<std::string> asked = {"LOCKSTEP_ISA", "LOCKSTEP_PRODUCTS"};  // of the kernels
+      const auto of_pod = [&](const std::string& name) -> std::optional<std::string> {
+        asked.push_back(name);
+        const auto found = env.find(name);
+        return found == env.end() ? std::nullopt : std::optional(found->second);
+      };
+      const auto read = common::read_worker_env(of_pod);
+      ASSERT_TRUE(read) << read.error().message;
+      EXPECT_EQ(read->rank, 2);
+      EXPECT_EQ(read->ranks_per_pod, ranks_per_pod);
+      EXPECT_EQ(read->termination_path, "/dev/termination-log");
+      EXPECT_EQ(read->listen_address, "0.0.0.0");
+      EXPECT_EQ(read->output_mode, common::OutputMode::kAuto);
+      EXPECT_EQ(read->metrics_port_file, "");
+      EXPECT_GT(asked.size(), 15u);
+      for (const std::string& name : asked) {
+        EXPECT_TRUE(env.contains(name)) << name;
+        EXPECT_TRUE(api::is_reserved_env(name)) << name;
+      }
+    }
+  }
 }
 
 TEST(RenderTest, PodHasANameInTheServiceAndIsOwnedByTheJob) {

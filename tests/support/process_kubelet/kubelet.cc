@@ -177,8 +177,10 @@ void ProcessKubelet::start_pod(const json& pod, Pod& state) {
   command.environment.push_back("PATH=" + options_.bin_dir + ":/usr/local/bin:/usr/bin:/bin");
   command.environment.push_back("HOSTNAME=" + state.name);
   command.environment.push_back("HOME=/root");
-  // Stands for the network namespace that a container would have.
-  command.environment.push_back("LOCKSTEP_LISTEN_ADDRESS=" + state.ip);
+  // Stands for the network namespace that a container would have, and for all addresses in it.
+  const std::string listen = "LOCKSTEP_LISTEN_ADDRESS=";
+  std::erase_if(command.environment, [&](const auto& one) { return one.starts_with(listen); });
+  command.environment.push_back(listen + state.ip);
   command.argv = container.value("command", std::vector<std::string>{});
   for (const json& argument : container.value("args", json::array()))
     command.argv.push_back(argument);

@@ -14,30 +14,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/common/exec_strings.h"
+
 namespace lockstep::local {
 
 namespace {
 
 using common::Error;
 using common::ErrorCode;
-
-std::vector<char*> pointers(const std::vector<std::string>& strings) {
-  std::vector<char*> result;
-  result.reserve(strings.size() + 1);
-  for (const std::string& text : strings) result.push_back(const_cast<char*>(text.c_str()));
-  result.push_back(nullptr);
-  return result;
-}
-
-std::vector<std::string> merged_environment(const std::map<std::string, std::string>& ours) {
-  std::vector<std::string> merged;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    if (!ours.contains(text.substr(0, text.find('=')))) merged.push_back(text);
-  }
-  for (const auto& [name, value] : ours) merged.push_back(name + "=" + value);
-  return merged;
-}
 
 // Between fork and exec: only async-signal-safe calls. Reports a failure as errno through `report`.
 [[noreturn]] void become(char* const* argv, char* const* env, int log, int report) {
@@ -65,9 +49,9 @@ common::Result<pid_t> start_rank(const RankCommand& command) {
                  "cannot write " + command.log_file + ": " + std::strerror(errno),
                  "choose another --output"};
   }
-  const std::vector<std::string> environment = merged_environment(command.env);
-  const std::vector<char*> argv = pointers(command.argv);
-  const std::vector<char*> env = pointers(environment);
+  const std::vector<std::string> environment = common::merged_environment(command.env);
+  const std::vector<char*> argv = common::exec_pointers(command.argv);
+  const std::vector<char*> env = common::exec_pointers(environment);
   int report[2] = {-1, -1};
   if (pipe2(report, O_CLOEXEC) != 0) {
     close(log);

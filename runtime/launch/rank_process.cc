@@ -9,29 +9,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/common/exec_strings.h"
+
 namespace lockstep::launch {
 namespace {
 
 using common::Error;
 using common::ErrorCode;
-
-std::vector<char*> pointers(const std::vector<std::string>& strings) {
-  std::vector<char*> result;
-  result.reserve(strings.size() + 1);
-  for (const std::string& text : strings) result.push_back(const_cast<char*>(text.c_str()));
-  result.push_back(nullptr);
-  return result;
-}
-
-std::vector<std::string> merged_environment(const std::map<std::string, std::string>& ours) {
-  std::vector<std::string> merged;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    if (!ours.contains(text.substr(0, text.find('=')))) merged.push_back(text);
-  }
-  for (const auto& [name, value] : ours) merged.push_back(name + "=" + value);
-  return merged;
-}
 
 struct Pipe {
   int read_end = -1;
@@ -65,9 +49,9 @@ std::optional<Pipe> open_pipe() {
 
 common::Result<RankProcess> start_rank(const std::vector<std::string>& command,
                                        const std::map<std::string, std::string>& env) {
-  const std::vector<std::string> environment = merged_environment(env);
-  const std::vector<char*> argv = pointers(command);
-  const std::vector<char*> envp = pointers(environment);
+  const std::vector<std::string> environment = common::merged_environment(env);
+  const std::vector<char*> argv = common::exec_pointers(command);
+  const std::vector<char*> envp = common::exec_pointers(environment);
   const std::optional<Pipe> output = open_pipe();
   const std::optional<Pipe> report = output ? open_pipe() : std::nullopt;
   if (!report) {

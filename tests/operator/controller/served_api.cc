@@ -5,13 +5,10 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
-#include <stdexcept>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -92,34 +89,21 @@ FakeApiServer::Answer call(FakeApiServer& server, const FrontRequest& request) {
 }  // namespace
 
 ServedApi::ServedApi(FakeApiServer& server) : server_(server) {
-  listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* raw = reinterpret_cast<sockaddr*>(&address);
-  if (bind(listener_, raw, size) != 0 || listen(listener_, 64) != 0 ||
-      getsockname(listener_, raw, &size) != 0) {
-    close(listener_);
-    throw std::runtime_error("no loopback port");
-  }
-  port_ = ntohs(address.sin_port);
   acceptor_ = std::jthread([this](const std::stop_token& stop) { accept_all(stop); });
 }
 
 ServedApi::~ServedApi() {
   acceptor_.request_stop();
   acceptor_.join();
-  close(listener_);
 }
 
 void ServedApi::accept_all(const std::stop_token& stop) {
   constexpr int kLookEveryMs = 10;
   std::map<std::shared_ptr<Connection>, std::jthread> connections;
   while (!stop.stop_requested()) {
-    pollfd listening{listener_, POLLIN, 0};
+    pollfd listening{listener_.fd(), POLLIN, 0};
     const int ready = poll(&listening, 1, kLookEveryMs);
-    const int fd = ready > 0 ? accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC) : -1;
+    const int fd = ready > 0 ? accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC) : -1;
     std::erase_if(connections, [](const auto& entry) { return entry.first->ended.load(); });
     if (fd < 0) continue;
     const auto connection = std::make_shared<Connection>(fd);

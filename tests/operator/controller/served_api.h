@@ -11,6 +11,7 @@
 
 #include "tests/operator/controller/fake_api_server.h"
 #include "tests/support/fault_proxy/front_socket.h"
+#include "tests/support/loopback_listener.h"
 
 namespace lockstep::control {
 
@@ -23,7 +24,7 @@ class ServedApi {
   ServedApi(const ServedApi&) = delete;
   ServedApi& operator=(const ServedApi&) = delete;
 
-  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  std::string url() const { return listener_.url(); }
 
  private:
   struct Connection {
@@ -40,8 +41,7 @@ class ServedApi {
                     const std::stop_token& stop);
 
   FakeApiServer& server_;
-  int listener_ = -1;
-  int port_ = 0;
+  const support::LoopbackListener listener_;
   std::jthread acceptor_;  // owns the connections' threads
 };
 

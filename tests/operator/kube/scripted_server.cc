@@ -2,11 +2,8 @@
 
 #include <array>
 #include <cstdlib>
-#include <stdexcept>
 #include <utility>
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -42,24 +39,12 @@ std::string http_answer(int status, const std::string& body, const std::string& 
 }
 
 ScriptedServer::ScriptedServer(std::deque<ScriptedAnswer> script) : script_(std::move(script)) {
-  listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* raw = reinterpret_cast<sockaddr*>(&address);
-  if (bind(listener_, raw, size) != 0 || listen(listener_, 8) != 0 ||
-      getsockname(listener_, raw, &size) != 0) {
-    throw std::runtime_error("no loopback port");
-  }
-  port_ = ntohs(address.sin_port);
   thread_ = std::jthread([this](const std::stop_token& stop) { serve(stop); });
 }
 
 ScriptedServer::~ScriptedServer() {
   thread_.request_stop();
   thread_.join();
-  close(listener_);
 }
 
 std::vector<std::string> ScriptedServer::requests() const {
@@ -78,8 +63,8 @@ int ScriptedServer::num_closed() const {
 }
 
 void ScriptedServer::serve(const std::stop_token& stop) {
-  while (wait_readable(listener_, stop)) {
-    const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+  while (wait_readable(listener_.fd(), stop)) {
+    const int fd = accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC);
     if (fd < 0) continue;
     {
       const MutexLock lock(mutex_);

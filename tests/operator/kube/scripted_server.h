@@ -1,13 +1,13 @@
 // An HTTP/1.1 server on a loopback port that answers each request with the next scripted bytes.
 #pragma once
 
-#include <cstdint>
 #include <deque>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "operator/kube/mutex.h"
+#include "tests/support/loopback_listener.h"
 
 namespace lockstep::kube {
 
@@ -28,7 +28,7 @@ class ScriptedServer {
   ScriptedServer(const ScriptedServer&) = delete;
   ScriptedServer& operator=(const ScriptedServer&) = delete;
 
-  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  std::string url() const { return listener_.url(); }
   // Requests as received, head and body.
   std::vector<std::string> requests() const;
   int num_connections() const;
@@ -38,8 +38,7 @@ class ScriptedServer {
   void serve(const std::stop_token& stop);
   bool answer_one(int fd, const std::stop_token& stop);
 
-  int listener_ = -1;
-  uint16_t port_ = 0;
+  const support::LoopbackListener listener_;
   mutable Mutex mutex_;
   std::deque<ScriptedAnswer> script_ GUARDED_BY(mutex_);
   std::vector<std::string> requests_ GUARDED_BY(mutex_);

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
-#include <stdexcept>
 #include <utility>
 
 #include <arpa/inet.h>
@@ -16,24 +15,12 @@
 namespace lockstep::kube {
 
 TunnelProxy::TunnelProxy() {
-  listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* raw = reinterpret_cast<sockaddr*>(&address);
-  if (bind(listener_, raw, size) != 0 || listen(listener_, 1) != 0 ||
-      getsockname(listener_, raw, &size) != 0) {
-    throw std::runtime_error("no loopback port");
-  }
-  port_ = ntohs(address.sin_port);
   thread_ = std::jthread([this] { serve(); });
 }
 
 TunnelProxy::~TunnelProxy() {
-  shutdown(listener_, SHUT_RDWR);
+  shutdown(listener_.fd(), SHUT_RDWR);
   thread_.join();
-  close(listener_);
 }
 
 const std::string& TunnelProxy::request() {
@@ -43,7 +30,7 @@ const std::string& TunnelProxy::request() {
 }
 
 void TunnelProxy::serve() {
-  const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+  const int client = accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC);
   if (client < 0) return;
   std::array<char, 4096> buffer{};
   const ssize_t got = recv(client, buffer.data(), buffer.size(), 0);

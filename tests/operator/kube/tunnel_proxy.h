@@ -4,6 +4,8 @@
 #include <string>
 #include <thread>
 
+#include "tests/support/loopback_listener.h"
+
 namespace lockstep::kube {
 
 class TunnelProxy {
@@ -13,15 +15,14 @@ class TunnelProxy {
   TunnelProxy(const TunnelProxy&) = delete;
   TunnelProxy& operator=(const TunnelProxy&) = delete;
 
-  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  std::string url() const { return listener_.url(); }
   // What the tunnel was asked for with. Call once the client is gone.
   const std::string& request();
 
  private:
   void serve();
 
-  int listener_ = -1;
-  int port_ = 0;
+  const support::LoopbackListener listener_;
   std::string request_;
   std::jthread thread_;
 };

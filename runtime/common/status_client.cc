@@ -3,6 +3,7 @@
 #include <httplib.h>
 
 namespace lockstep::common {
+namespace {
 
 Result<std::string> fetch_page(const PageAddress& page, std::chrono::milliseconds timeout) {
   const std::string where = page.host + ":" + std::to_string(page.port) + page.path;
@@ -21,6 +22,8 @@ Result<std::string> fetch_page(const PageAddress& page, std::chrono::millisecond
   }
   return std::move(answer->body);
 }
+
+}  // namespace
 
 Result<JobProgress> fetch_status(const PageAddress& page, std::chrono::milliseconds timeout) {
   ASSIGN_OR_RETURN(const std::string body, fetch_page(page, timeout));

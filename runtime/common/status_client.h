@@ -16,11 +16,8 @@ struct PageAddress {
   std::string path = "/status";
 };
 
-// GET http://host:port/path; the body. `timeout` bounds connecting and each read by itself.
-// Errors: kUnavailable (no answer, or not 200).
-Result<std::string> fetch_page(const PageAddress& page, std::chrono::milliseconds timeout);
-
-// The same of a page that tells progress. Errors also: kDataLoss (an answer that is no progress).
+// GET http://host:port/path. `timeout` bounds connecting and each read by itself.
+// Errors: kUnavailable (no answer, or not 200), kDataLoss (an answer that is no progress).
 Result<JobProgress> fetch_status(const PageAddress& page, std::chrono::milliseconds timeout);
 
 }  // namespace lockstep::common

@@ -2,9 +2,11 @@
 #include "runtime/launch/launcher.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -15,6 +17,12 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -79,6 +87,7 @@ class LauncherTest : public ::testing::Test {
     pid_ = fork();
     if (pid_ != 0) return;
     setenv("FOLDER", folder_.c_str(), 1);
+    if (before_launch_) before_launch_();
     const int log = open(file("log").c_str(), O_CREAT | O_WRONLY | O_APPEND, 0644);
     dup2(log, STDOUT_FILENO);
     dup2(log, STDERR_FILENO);
@@ -109,8 +118,29 @@ class LauncherTest : public ::testing::Test {
   }
 
   const std::string folder_ = ::testing::TempDir() + "/launcher-" + std::to_string(getpid());
+  std::function<void()> before_launch_;  // in the launcher's process
   pid_t pid_ = 0;
 };
+
+// From now on this process can start threads, but no other process: as under a full table.
+void refuse_forks() {
+  std::array<sock_filter, 6> rules = {{
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_clone, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[0])),
+      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  }};
+  const sock_fprog program = {rules.size(), rules.data()};
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) _exit(99);
+}
+
+void allow_files(rlim_t number) {
+  const rlimit files = {number, number};
+  if (setrlimit(RLIMIT_NOFILE, &files) != 0) _exit(99);
+}
 
 TEST_F(LauncherTest, EveryRankKnowsItsPlaceAndAllSucceed) {
   start(3, "echo rank $RANK local $LOCAL_RANK of $LOCAL_WORLD_SIZE port $LOCKSTEP_METRICS_PORT");
@@ -227,6 +257,33 @@ TEST_F(LauncherTest, ProgramThatIsNotThereIsNamed) {
   EXPECT_EQ(wait(), static_cast<int>(common::ExitCode::kInvalidConfig));
   EXPECT_EQ(last_words().reason, "InvalidConfig");
   EXPECT_EQ(last_words().message, "cannot start /no/such/program: No such file or directory");
+}
+
+TEST_F(LauncherTest, ANodeWithoutRoomForAProcessIsNoMistakeOfTheJob) {
+  before_launch_ = refuse_forks;
+  start(2, "exit 0");
+  const int code = wait();
+  EXPECT_EQ(code, static_cast<int>(common::ExitCode::kInternal));
+  ASSERT_TRUE(common::find_exit_code(code));
+  EXPECT_TRUE(common::find_exit_code(code)->retryable) << "the next attempt may have room";
+  EXPECT_EQ(last_words().reason, "Internal");
+  EXPECT_EQ(last_words().message, "cannot start /bin/sh: Resource temporarily unavailable");
+}
+
+TEST_F(LauncherTest, RanksThatWereStartedEndWithTheOneThatCouldNotBe) {
+  constexpr int kRanks = 64;
+  before_launch_ = [] { allow_files(kRanks); };
+  start(kRanks, "echo $$ > $FOLDER/$RANK; exec sleep 1000");
+  const int code = wait();
+  EXPECT_EQ(code, static_cast<int>(common::ExitCode::kInternal));
+  EXPECT_EQ(last_words().message, "pipe: Too many open files");
+  EXPECT_TRUE(await([&] {
+    for (int rank = 2; rank < 2 + kRanks; ++rank) {
+      const std::string pid = read_text(file(std::to_string(rank)));
+      if (pid.ends_with("\n") && is_alive(std::stoi(pid))) return false;
+    }
+    return true;
+  }));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Model check of plan(): one job of three pods with stale caches, lost answers, late writes, user
 // edits, failing ranks and nodes, and a crash between any two writes. From every state of a job's
-// life all interleavings are followed to a stated depth; LOCKSTEP_MODEL_DEPTH raises it.
+// life all interleavings are followed to a stated depth; LOCKSTEP_MODEL_DEPTH raises it. The same
+// of a job whose template is edited, and of one with two ranks in each pod.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -46,14 +47,17 @@ Digest digest_of(const State& state, bool with_allowance) {
   return {low, high};
 }
 
-api::TrainingJob checked_job() {
-  api::TrainingJob job = command_job(3);
+api::TrainingJob checked_job(int64_t ranks, int64_t ranks_per_pod) {
+  api::TrainingJob job = command_job(ranks);
+  job.spec.ranks_per_pod = ranks_per_pod;
   job.spec.failure_policy.max_restarts = kMaxRestarts;
   return job;
 }
 
 class ModelCheckTest : public testing::Test {
  protected:
+  explicit ModelCheckTest(const api::TrainingJob& job = checked_job(3, 1)) : planner_(job) {}
+
   // One state on the way, and how it was reached.
   struct Place {
     State state;
@@ -85,8 +89,8 @@ class ModelCheckTest : public testing::Test {
       const std::optional<Move> quiet = moves_.undisturbed_move(state);
       const bool runs = quiet && quiet->kind == Move::kSucceed;
       if (deed != deeds.end() && (runs || !quiet)) {
-        state.left = {.edits = 1, .breaks = 1, .crashes = 0};
-        EXPECT_EQ(moves_.apply(state, {.kind = *deed++, .pod = {0, 1}}), "");
+        state.left = {.edits = 1, .reshapes = 1, .breaks = 1, .crashes = 0};
+        EXPECT_EQ(moves_.apply(state, {.kind = *deed++, .pod = {0, state.first_spec.per_pod}}), "");
         state.left = {};
       } else if (quiet) {
         EXPECT_EQ(moves_.apply(state, *quiet), "");
@@ -178,10 +182,32 @@ class ModelCheckTest : public testing::Test {
     }
   }
 
-  // One path of `length` moves taken at random, and then no more disturbance.
-  void walk(uint64_t seed, int length) {
+  // The same from every state of each of `lives`.
+  void explore_around(const std::vector<std::vector<Move::Kind>>& lives, const Allowance& allowance,
+                      int depth) {
+    std::size_t num_states = 0;
+    for (const std::vector<Move::Kind>& deeds : lives) {
+      const std::vector<State> states = life(deeds);
+      num_states += states.size();
+      explore(states, allowance, depth);
+      if (HasFatalFailure()) return;
+    }
+    report(std::to_string(depth) + " moves from each of " + std::to_string(num_states) +
+           " states of " + std::to_string(lives.size()) + " lives");
+  }
+
+  // Paths of 150 moves taken at random, each followed by no more disturbance.
+  void walk_all(uint64_t num_walks, const Allowance& allowance) {
+    constexpr int kLength = 150;
+    for (uint64_t seed = 0; seed < num_walks && !HasFatalFailure(); ++seed) {
+      walk(seed, kLength, allowance);
+    }
+    report(std::to_string(num_walks) + " walks of " + std::to_string(kLength) + " moves");
+  }
+
+  void walk(uint64_t seed, int length, const Allowance& allowance) {
     std::mt19937_64 random(seed);
-    State state = moves_.first_state({.edits = 4, .breaks = 6, .crashes = 4});
+    State state = moves_.first_state(allowance);
     std::string way;
     for (int i = 0; i < length; ++i) {
       const std::vector<Move> all = moves_.moves(state);
@@ -202,7 +228,7 @@ class ModelCheckTest : public testing::Test {
               << converging_.size() << " states seen on the way to rest\n";
   }
 
-  ModelPlanner planner_{checked_job()};
+  ModelPlanner planner_;
   ModelMoves moves_{planner_, kMaxRestarts};
   std::unordered_set<Digest, DigestHash> visited_, converging_;
   std::vector<Arrival> arrivals_{1};
@@ -224,32 +250,55 @@ TEST_F(ModelCheckTest, EveryInterleavingOfAPlainLifeKeepsTheInvariantsAndConverg
 }
 
 TEST_F(ModelCheckTest, EveryInterleavingAroundAnEditOrAFailureKeepsTheInvariantsAndConverges) {
-  const int depth = kDepth - 2 + added_depth();
-  const std::vector<std::vector<Move::Kind>> lives = {
-      {Move::kSuspendOrResume, Move::kSuspendOrResume},
-      {Move::kScale},
-      {Move::kRecreateJob},
-      {Move::kFail},
-      {Move::kEvict},
-      {Move::kLoseNode},
-  };
-  std::size_t num_states = 0;
-  for (const std::vector<Move::Kind>& deeds : lives) {
-    const std::vector<State> states = life(deeds);
-    num_states += states.size();
-    explore(states, {.edits = 2, .breaks = 2, .crashes = 1}, depth);
-    if (HasFatalFailure()) return;
-  }
-  report(std::to_string(depth) + " moves from each of " + std::to_string(num_states) +
-         " states of " + std::to_string(lives.size()) + " disturbed lives");
+  explore_around({{Move::kSuspendOrResume, Move::kSuspendOrResume},
+                  {Move::kScale},
+                  {Move::kRecreateJob},
+                  {Move::kFail},
+                  {Move::kEvict},
+                  {Move::kLoseNode}},
+                 {.edits = 2, .breaks = 2, .crashes = 1}, kDepth - 2 + added_depth());
   EXPECT_GT(visited_.size(), 5000U);
 }
 
+// The life of a job whose template changes while it waits for nodes, while it runs and while it is
+// suspended.
+const std::vector<std::vector<Move::Kind>> kReshapedLives = {
+    {Move::kEditTemplate, Move::kFail},
+    {Move::kSuspendOrResume, Move::kEditTemplate, Move::kSuspendOrResume},
+};
+
+TEST_F(ModelCheckTest, EveryInterleavingWithTemplateEditsKeepsOneTemplatePerAttempt) {
+  explore({moves_.first_state({})}, {.reshapes = 2, .breaks = 1, .crashes = 1}, kDepth + 3);
+  explore_around(kReshapedLives, {.edits = 1, .reshapes = 2, .breaks = 1, .crashes = 1},
+                 kDepth - 2 + added_depth());
+  EXPECT_GT(visited_.size(), 5000U);
+}
+
+// Two pods of two ranks each.
+class GroupedModelCheckTest : public ModelCheckTest {
+ protected:
+  GroupedModelCheckTest() : ModelCheckTest(checked_job(4, 2)) {}
+};
+
+TEST_F(GroupedModelCheckTest, EveryInterleavingOfPodsOfTwoRanksKeepsTheInvariantsAndConverges) {
+  explore_around({{},
+                  {Move::kFail},
+                  {Move::kScale},
+                  {Move::kLoseNode},
+                  {Move::kSuspendOrResume, Move::kRegroup, Move::kSuspendOrResume}},
+                 {.edits = 2, .reshapes = 1, .breaks = 2, .crashes = 1},
+                 kDepth - 2 + added_depth());
+  EXPECT_GT(visited_.size(), 5000U);
+}
+
+TEST_F(GroupedModelCheckTest, LongRandomWalksWithTemplatesAndRegroupingConverge) {
+  walk_all((added_depth() > 0 ? 40000U : 4000U) / uint64_t{kWalkStride},
+           {.edits = 4, .reshapes = 4, .breaks = 6, .crashes = 4});
+}
+
 TEST_F(ModelCheckTest, LongRandomWalksKeepTheInvariantsAndConverge) {
-  const uint64_t num_walks = (added_depth() > 0 ? 200000U : 20000U) / uint64_t{kWalkStride};
-  constexpr int kLength = 150;
-  for (uint64_t seed = 0; seed < num_walks && !HasFatalFailure(); ++seed) walk(seed, kLength);
-  report(std::to_string(num_walks) + " walks of " + std::to_string(kLength) + " moves");
+  walk_all((added_depth() > 0 ? 200000U : 20000U) / uint64_t{kWalkStride},
+           {.edits = 4, .breaks = 6, .crashes = 4});
 }
 
 }  // namespace

@@ -51,7 +51,8 @@ void visit_statuses(State& s, Visit visit) {
 State ModelMoves::first_state(const Allowance& allowance) const {
   State s;
   s.counters.uid = int64_t{1} << 40;  // never mistaken for a version
-  s.jobs.server.create(s.counters, 0, {});
+  s.first_spec = planner_.first_spec();
+  s.jobs.server.create(s.counters, 0, s.first_spec);
   s.left = allowance;
   start_operator(s);
   return s;
@@ -125,14 +126,17 @@ std::string ModelMoves::create_pod(State& s, const Step& step, bool is_late, boo
     if (is_finished(known)) return "creates a pod of a finished job";
   }
   for (const auto& pod : s.pods.server.items()) {
-    if (pod.spec.owner == step.job_uid && pod.key.attempt == step.pod.attempt &&
-        pod.spec.world_size != step.world_size) {
-      return "mixes two world sizes in one attempt";
-    }
+    if (pod.spec.owner != step.job_uid || pod.key.attempt != step.pod.attempt) continue;
+    if (pod.spec.world_size != step.world_size) return "mixes two world sizes in one attempt";
+    if (pod.spec.per_pod != step.per_pod) return "mixes two sizes of pods in one attempt";
+    if (pod.spec.pod_template != step.pod_template) return "mixes two templates in one attempt";
   }
   const Answer answer = change(s, s.pods, step.pod, [&](auto& pods) {
     return pods.create(s.counters, step.pod,
-                       {.owner = step.job_uid, .world_size = step.world_size});
+                       {.owner = step.job_uid,
+                        .world_size = step.world_size,
+                        .per_pod = step.per_pod,
+                        .pod_template = step.pod_template});
   });
   is_done =
       answer.refusal == Refusal::kNone || s.pods.server.find(step.pod)->spec.owner == step.job_uid;
@@ -197,10 +201,13 @@ std::string ModelMoves::write(State& s, const Step& step, bool is_late, bool& is
     return "";
   }
   const Answer answer = change(s, s.children, key, [&](auto& children) {
-    return children.create(s.counters, key, {.owner = step.job_uid});
+    return children.create(s.counters, key,
+                           {.owner = step.job_uid, .pod_template = step.pod_template});
   });
-  is_done =
-      answer.refusal == Refusal::kNone || s.children.server.find(key)->spec.owner == step.job_uid;
+  const ChildType::Spec& there = s.children.server.find(key)->spec;
+  // One that is ours and keeps another template is waited for: its pods go by what it says.
+  is_done = answer.refusal == Refusal::kNone ||
+            (there.owner == step.job_uid && there.pod_template == step.pod_template);
   if (answer.refusal == Refusal::kNone) s.memory.created_children = s.counters.version;
   return "";
 }
@@ -308,13 +315,14 @@ std::string ModelMoves::fault_at_rest(const State& s) const {
 
 std::string describe(const Move& move) {
   constexpr std::array kNames = {
-      "reconcile",     "write",         "deliver job",   "deliver pod",
-      "deliver child", "deliver node",  "time passes",   "a late write arrives",
-      "schedule",      "run",           "succeed",       "confirm",
-      "collect",       "collect child", "free name",     "suspend or resume",
-      "scale",         "delete job",    "recreate job",  "fail",
-      "lose peer",     "preempt",       "evict",         "lose node",
-      "take name",     "crash",         "crash sending", "lose answer"};
+      "reconcile",     "write",         "deliver job",  "deliver pod",
+      "deliver child", "deliver node",  "time passes",  "a late write arrives",
+      "schedule",      "run",           "succeed",      "confirm",
+      "collect",       "collect child", "free name",    "suspend or resume",
+      "scale",         "delete job",    "recreate job", "edit template",
+      "regroup",       "fail",          "lose peer",    "preempt",
+      "evict",         "lose node",     "take name",    "crash",
+      "crash sending", "lose answer"};
   std::string text = kNames[move.kind];
   if (move.kind >= Move::kSchedule) {
     text.append(" ").append(std::to_string(move.pod.attempt));

@@ -36,6 +36,9 @@ struct Move {
     kScale,
     kDeleteJob,
     kRecreateJob,
+    // reshapes,
+    kEditTemplate,
+    kRegroup,
     // breaks,
     kFail,      // exit code 1
     kLosePeer,  // exit code 83

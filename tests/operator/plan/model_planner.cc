@@ -7,6 +7,7 @@
 
 #include "operator/api/codec.h"
 #include "operator/plan/names.h"
+#include "operator/plan/render.h"
 #include "runtime/common/exit_code.h"
 #include "tests/operator/plan/model_cluster.h"
 
@@ -54,6 +55,7 @@ std::string key_of(const State& state) {
   add(job.status);
   add(job.generation);
   add(job.spec.ranks * 2 + (job.spec.suspend ? 1 : 0));
+  add(job.spec.per_pod * 16 + job.spec.pod_template);
   add(state.operator_knows_node_2_gone ? 1 : 0);
   for (const auto& pod : state.pods.cache.items()) {
     add(pod.key.attempt * 16 + pod.key.rank);
@@ -65,19 +67,30 @@ std::string key_of(const State& state) {
   }
   add(-1);
   for (const auto& child : state.children.cache.items()) {
-    add(child.key.attempt * 4 + (child.key.is_service ? 1 : 0) +
+    add((child.key.attempt * 16 + child.spec.pod_template) * 4 + (child.key.is_service ? 1 : 0) +
         (child.spec.owner == job.uid ? 2 : 0));
   }
   return key;
 }
 
-int world_size_of(const nlohmann::json& pod) {
+int number_in(const nlohmann::json& pod, const char* name) {
   for (const nlohmann::json& variable : pod.at("spec").at("containers").at(0).at("env")) {
-    if (variable.at("name") == "WORLD_SIZE") {
-      return std::stoi(variable.at("value").get<std::string>());
-    }
+    if (variable.at("name") == name) return std::stoi(variable.at("value").get<std::string>());
   }
-  throw std::logic_error("a pod without WORLD_SIZE");
+  throw std::logic_error(std::string("a pod without ") + name);
+}
+
+// The templates by number; 0 is none.
+nlohmann::json template_of(int number) {
+  if (number == 0) return nlohmann::json::object();
+  return {{"spec", {{"nodeSelector", {{"template", std::to_string(number)}}}}}};
+}
+
+// The number of a template, or of that from which a pod was made.
+int template_number(const nlohmann::json& pod) {
+  const nlohmann::json spec = pod.value("spec", nlohmann::json::object());
+  const nlohmann::json selector = spec.value("nodeSelector", nlohmann::json::object());
+  return std::stoi(selector.value("template", "0"));
 }
 
 PodType::Key pod_key(const std::string& job, const std::string& name) {
@@ -96,13 +109,18 @@ struct ToStep {
   const std::string& job;
 
   Step operator()(const CreateConfigMap& action) const {
-    return {.kind = Step::kCreateMap, .pod = {attempt_of(job, action.name), 0}};
+    const std::string kept = action.body.at("data").value(kTemplateKey, "{}");
+    return {.kind = Step::kCreateMap,
+            .pod = {attempt_of(job, action.name), 0},
+            .pod_template = template_number(nlohmann::json::parse(kept))};
   }
   Step operator()(const CreateService& /*action*/) const { return {.kind = Step::kCreateService}; }
   Step operator()(const CreatePod& action) const {
     return {.kind = Step::kCreatePod,
             .pod = pod_key(job, action.name),
-            .world_size = world_size_of(action.body)};
+            .world_size = number_in(action.body, "WORLD_SIZE"),
+            .per_pod = number_in(action.body, "LOCAL_WORLD_SIZE"),
+            .pod_template = template_number(action.body)};
   }
   Step operator()(const DeletePod& action) const {
     return {
@@ -120,6 +138,11 @@ struct ToStep {
 
 ModelPlanner::ModelPlanner(api::TrainingJob job) : job_(std::move(job)) {
   number_of({});
+}
+
+JobType::Spec ModelPlanner::first_spec() const {
+  return {.ranks = static_cast<int>(job_.spec.ranks),
+          .per_pod = static_cast<int>(job_.spec.ranks_per_pod)};
 }
 
 // Times that no decision reads are set to one value; what is dated stays within reach.
@@ -151,6 +174,8 @@ ModelPlanner::Planned ModelPlanner::plan_for(const State& state) {
   job.meta.generation = cached.generation;
   job.spec.suspend = cached.spec.suspend;
   job.spec.ranks = cached.spec.ranks;
+  job.spec.ranks_per_pod = cached.spec.per_pod;
+  job.spec.pod_template = template_of(cached.spec.pod_template);
   job.status = status(cached.status);
   Observation seen;
   for (const auto& pod : state.pods.cache.items()) {
@@ -162,7 +187,8 @@ ModelPlanner::Planned ModelPlanner::plan_for(const State& state) {
                                 ? service_name(job.meta.name)
                                 : config_map_name(job.meta.name, child.key.attempt),
                     .uid = "child-uid",
-                    .owner_uid = child.spec.owner == cached.uid ? job.meta.uid : "another"});
+                    .owner_uid = child.spec.owner == cached.uid ? job.meta.uid : "another",
+                    .pod_template = template_text(template_of(child.spec.pod_template))});
   }
   const Plan next = plan(job, seen, {.runtime_image = "example.test/runtime:1"}, kStart);
   Planned planned;

@@ -28,6 +28,8 @@ class ModelPlanner {
   const api::TrainingJobStatus& status(int number) const {
     return statuses_[static_cast<std::size_t>(number)];
   }
+  // As its user creates it.
+  JobType::Spec first_spec() const;
   // The same status `seconds` later.
   int age(int number, int seconds);
   std::size_t num_plans() const { return plans_.size(); }

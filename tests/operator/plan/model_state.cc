@@ -28,6 +28,7 @@ class Writer {
     uid(job.uid);
     value(job.generation);
     value(job.spec.ranks * 2 + (job.spec.suspend ? 1 : 0));
+    value(job.spec.per_pod * 16 + job.spec.pod_template);
     value(job.status);
   }
   void item(const Object<PodType>& pod) {
@@ -35,6 +36,7 @@ class Writer {
     uid(pod.spec.owner);
     value(pod.key.attempt * 16 + pod.key.rank);
     value(pod.spec.world_size * 16 + pod.spec.node);
+    value(pod.spec.per_pod * 16 + pod.spec.pod_template);
     value((pod.deleting ? 1 : 0) + static_cast<int>(pod.status.phase) * 2);
     value(pod.grace_seconds);
     value(pod.status.exit_code);
@@ -43,7 +45,7 @@ class Writer {
   void item(const Object<ChildType>& child) {
     uid(child.uid);
     uid(child.spec.owner);
-    value(child.key.attempt * 2 + (child.key.is_service ? 1 : 0));
+    value((child.key.attempt * 16 + child.spec.pod_template) * 2 + (child.key.is_service ? 1 : 0));
   }
   template <typename Type>
   void watched(const Watched<Type>& all, int64_t written, int64_t created) {
@@ -67,6 +69,7 @@ class Writer {
     value(one.kind);
     value(one.pod.attempt * 16 + one.pod.rank);
     value(one.world_size);
+    value(one.per_pod * 16 + one.pod_template);
     value(one.grace);
     value(one.status);
     value(job != nullptr && job->version == one.version ? 1 : 0);
@@ -99,6 +102,7 @@ std::string fingerprint(const State& state, bool with_allowance) {
   if (state.limbo) writer.step(*state.limbo, state.jobs);
   if (with_allowance) {
     writer.value(state.left.edits);
+    writer.value(state.left.reshapes);
     writer.value(state.left.breaks);
     writer.value(state.left.crashes);
   }

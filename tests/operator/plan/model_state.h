@@ -23,7 +23,9 @@ struct PodType {
   struct Spec {
     int64_t owner = 0;  // UID of the job
     int world_size = 0;
-    int node = 0;  // 0 = not scheduled
+    int per_pod = 1;       // ranks
+    int pod_template = 0;  // number of the template that it was made from
+    int node = 0;          // 0 = not scheduled
     bool operator==(const Spec&) const = default;
   };
   struct Status {
@@ -51,6 +53,7 @@ struct ChildType {
   };
   struct Spec {
     int64_t owner = 0;
+    int pod_template = 0;  // that a ConfigMap keeps
     bool operator==(const Spec&) const = default;
   };
   using Status = Spec;
@@ -67,6 +70,8 @@ struct JobType {
   struct Spec {
     bool suspend = false;
     int ranks = 3;
+    int per_pod = 1;
+    int pod_template = 0;  // 0 = none
     bool operator==(const Spec&) const = default;
   };
   using Status = int;  // number of a status in the planner
@@ -97,6 +102,8 @@ struct Step {
   Kind kind = kStatus;
   PodType::Key pod;  // the attempt alone for a ConfigMap
   int world_size = 0;
+  int per_pod = 1;
+  int pod_template = 0;  // of a pod or ConfigMap to be created
   int64_t grace = 0;
   int status = 0;
   int64_t job_uid = 0;
@@ -118,13 +125,15 @@ struct OperatorMemory {
 
 // How many disturbances a path may still have.
 struct Allowance {
-  int edits = 0;    // of the user: suspend, scale, delete, delete and create again
-  int breaks = 0;   // failing ranks, evictions, a lost node, a stranger who takes a name
-  int crashes = 0;  // of the operator, and answers that never arrive
+  int edits = 0;     // of the user: suspend, scale, delete, delete and create again
+  int reshapes = 0;  // of the user: another template, or while suspended other ranks per pod
+  int breaks = 0;    // failing ranks, evictions, a lost node, a stranger who takes a name
+  int crashes = 0;   // of the operator, and answers that never arrive
 };
 
 struct State {
   support::Counters counters;
+  JobType::Spec first_spec;  // with which the job is created
   Watched<JobType> jobs;
   Watched<PodType> pods;
   Watched<ChildType> children;

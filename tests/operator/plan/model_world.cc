@@ -29,7 +29,7 @@ bool is_gang_complete(const State& s, const Object<PodType>& pod) {
       ++present;
     }
   }
-  return present == pod.spec.world_size;
+  return present * pod.spec.per_pod == pod.spec.world_size;
 }
 
 void end_pod(State& s, const PodType::Key& key, int exit_code) {
@@ -39,7 +39,7 @@ void end_pod(State& s, const PodType::Key& key, int exit_code) {
 
 void schedule(State& s, const PodType::Key& key) {
   PodType::Spec spec = s.pods.server.find(key)->spec;
-  spec.node = key.rank == 1 && !s.node_2_gone ? 2 : 1;
+  spec.node = key.rank == spec.per_pod && !s.node_2_gone ? 2 : 1;  // the second pod
   change(s, s.pods, key, [&](auto& pods) { return pods.replace(s.counters, key, {}, spec); });
 }
 
@@ -50,6 +50,26 @@ void collect_child(State& s, const ChildType::Key& key) {
 void delete_job(State& s) {
   change(s, s.jobs, 0, [&](auto& jobs) { return jobs.remove(s.counters, 0); });
   s.failures = 0;
+}
+
+void reshape_job(State& s, const Move& move) {
+  JobType::Spec spec = s.jobs.server.find(0)->spec;
+  if (move.kind == Move::kEditTemplate) spec.pod_template = 1 - spec.pod_template;
+  if (move.kind == Move::kRegroup) spec.per_pod = 3 - spec.per_pod;
+  write_job_spec(s, spec);
+}
+
+void suspend_or_resume(State& s) {
+  JobType::Spec spec = s.jobs.server.find(0)->spec;
+  spec.suspend = !spec.suspend;
+  write_job_spec(s, spec);
+}
+
+// To a pod less than at first, and back.
+void scale(State& s) {
+  JobType::Spec spec = s.jobs.server.find(0)->spec;
+  spec.ranks = 2 * s.first_spec.ranks - s.first_spec.per_pod - spec.ranks;
+  write_job_spec(s, spec);
 }
 
 // The attempt that a stranger can get in the way of: the one that comes next.
@@ -123,6 +143,8 @@ void disturb(State& s, const Move& move) {
       move.kind == Move::kPreempt && s.pods.server.find(move.pod)->deleting;
   if (move.kind <= Move::kRecreateJob) {
     --s.left.edits;
+  } else if (move.kind <= Move::kRegroup) {
+    --s.left.reshapes;
   } else if (move.kind >= Move::kCrash) {
     --s.left.crashes;
   } else if (!is_told_to_stop) {
@@ -130,14 +152,17 @@ void disturb(State& s, const Move& move) {
   }
   switch (move.kind) {
     case Move::kSuspendOrResume:
-      return write_job_spec(s, {.suspend = !job->spec.suspend, .ranks = job->spec.ranks});
+      return suspend_or_resume(s);
     case Move::kScale:
-      return write_job_spec(s, {.suspend = job->spec.suspend, .ranks = 5 - job->spec.ranks});
+      return scale(s);
+    case Move::kEditTemplate:
+    case Move::kRegroup:
+      return reshape_job(s, move);
     case Move::kDeleteJob:
       return delete_job(s);
     case Move::kRecreateJob:
       if (job != nullptr) delete_job(s);
-      change(s, s.jobs, 0, [&](auto& jobs) { return jobs.create(s.counters, 0, {}); });
+      change(s, s.jobs, 0, [&](auto& jobs) { return jobs.create(s.counters, 0, s.first_spec); });
       return;
     case Move::kFail:
       ++s.failures;
@@ -185,6 +210,11 @@ void list_disturbances(const State& s, std::vector<Move>& moves) {
     }
     moves.push_back({.kind = Move::kRecreateJob});
   }
+  if (s.left.reshapes > 0 && has_job) {
+    const JobType::Spec& spec = s.jobs.server.find(0)->spec;
+    moves.push_back({.kind = Move::kEditTemplate});
+    if (spec.suspend && spec.ranks % 2 == 0) moves.push_back({.kind = Move::kRegroup});
+  }
   bool is_name_taken = false;
   bool uses_node_2 = false;
   for (const auto& pod : s.pods.server.items()) {
@@ -200,7 +230,8 @@ void list_disturbances(const State& s, std::vector<Move>& moves) {
   }
   if (s.left.breaks > 0) {
     if (!s.node_2_gone && uses_node_2) moves.push_back({.kind = Move::kLoseNode});
-    if (!is_name_taken) moves.push_back({.kind = Move::kTakeName, .pod = {next_attempt(s), 1}});
+    if (!is_name_taken)
+      moves.push_back({.kind = Move::kTakeName, .pod = {next_attempt(s), s.first_spec.per_pod}});
   }
   if (s.left.crashes == 0 || !s.memory.is_busy) return;
   moves.push_back({.kind = Move::kCrash});

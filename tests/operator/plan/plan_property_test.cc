@@ -2,6 +2,7 @@
 // ever see. Seeds are fixed; a failure names its own.
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <variant>
@@ -27,6 +28,23 @@ const auto* find_by_name(const Children& children, const std::string& name) {
   const auto found = std::find_if(children.begin(), children.end(),
                                   [&](const auto& child) { return child.name == name; });
   return found == children.end() ? nullptr : &*found;
+}
+
+// The template from which a pod is to be made, as far as random_template() goes.
+std::string kind_of(const nlohmann::json& pod) {
+  if (!pod.is_object()) return "";
+  const nlohmann::json spec = pod.value("spec", nlohmann::json::object());
+  return spec.value("nodeSelector", nlohmann::json::object()).value("kind", "");
+}
+
+// The template that pods of the next attempt to be made go by: what the attempt's ConfigMap keeps,
+// or what the spec says.
+std::string expected_kind(const ModelCluster& before) {
+  const std::string name = config_map_name(before.job.meta.name, before.job.status.attempt);
+  const ChildView* kept = find_by_name(before.seen.config_maps, name);
+  if (kept == nullptr) return kind_of(before.job.spec.pod_template);
+  const auto parsed = nlohmann::json::parse(kept->pod_template, nullptr, false);
+  return parsed.is_object() ? kind_of(parsed) : "";
 }
 
 // Empty if the action is allowed in this state, else what is wrong with it.
@@ -57,6 +75,7 @@ std::string fault_of(const Action& action, const ModelCluster& before) {
   if (before.job.meta.deletion_time) return "creates for a deleted job";
   if (before.job.spec.suspend) return "creates for a suspended job";
   if (const auto* pod = std::get_if<CreatePod>(&action)) {
+    if (kind_of(pod->body) != expected_kind(before)) return "mixes two templates in an attempt";
     return find_by_name(seen.pods, pod->name) == nullptr ? "" : "creates a pod that exists";
   }
   if (const auto* service = std::get_if<CreateService>(&action)) {
@@ -279,7 +298,9 @@ class World {
 
   void change_spec() {
     api::TrainingJobSpec& spec = cluster_.job.spec;
-    if (dice_.one_in(2)) {
+    if (dice_.one_in(3)) {
+      spec.pod_template = random_template(dice_);
+    } else if (dice_.one_in(2)) {
       spec.suspend = !spec.suspend;
     } else {
       spec.ranks = dice_.pick<int64_t>({1, 2, 4});
@@ -296,10 +317,19 @@ class World {
 
   std::string reconcile(bool dies) {
     const Plan next = cluster_.decide();
-    const std::string fault = fault_of(next, cluster_);
+    std::string fault = fault_of(next, cluster_);
     const auto num_actions = static_cast<int64_t>(next.actions.size());
-    if (dies && num_actions > 0) {
-      cluster_.apply(next, static_cast<std::size_t>(dice_.below(num_actions)));
+    const int64_t num_applied = dies && num_actions > 0 ? dice_.below(num_actions) : num_actions;
+    for (int64_t i = 0; i < num_applied; ++i) {
+      const auto* pod = std::get_if<CreatePod>(&next.actions[static_cast<std::size_t>(i)]);
+      if (pod == nullptr) continue;
+      const std::string kind = kind_of(pod->body);
+      if (templates_.emplace(cluster_.job.status.attempt, kind).first->second != kind) {
+        fault = "makes pods of an attempt from two templates";
+      }
+    }
+    if (num_applied < num_actions) {
+      cluster_.apply(next, static_cast<std::size_t>(num_applied));
     } else {
       cluster_.apply(next);
     }
@@ -310,6 +340,7 @@ class World {
   ModelCluster cluster_;
   int64_t step_ = 0;
   int64_t checkpoint_ = 0;
+  std::map<int64_t, std::string> templates_;  // of all pods that an attempt has had
 };
 
 TEST(PlanPropertyTest, EveryDisturbedJobEndsOnceTheClusterIsQuiet) {

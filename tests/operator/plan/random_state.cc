@@ -8,6 +8,7 @@
 
 #include "operator/plan/names.h"
 #include "operator/plan/nodes.h"
+#include "operator/plan/render.h"
 #include "operator/plan/status.h"
 
 namespace lockstep::plan {
@@ -69,6 +70,8 @@ api::TrainingJob random_job(Dice& dice) {
   if (dice.one_in(40)) spec.inputs = dice.pick<nlohmann::json>({3, {1, 2}, {{{"name", 5}}}});
   if (dice.one_in(40)) spec.output = dice.pick<nlohmann::json>({3, "x", nlohmann::json::array()});
   if (dice.one_in(40)) spec.command.clear();
+  if (dice.one_in(2)) spec.pod_template = random_template(dice);
+  if (dice.one_in(40)) spec.pod_template = {{"spec", {{"restartPolicy", "Always"}}}};
   if (dice.one_in(40))
     job.meta.name = dice.pick<std::string>({"", "Demo", "-", std::string(80, 'a')});
   if (dice.one_in(20)) job.meta.deletion_time = kStart;
@@ -127,6 +130,12 @@ void randomize_status(api::TrainingJob& job, Dice& dice) {
 
 }  // namespace
 
+nlohmann::json random_template(Dice& dice) {
+  const std::string kind = dice.pick<std::string>({"", "a", "b", "c"});
+  if (kind.empty()) return nlohmann::json::object();
+  return {{"spec", {{"nodeSelector", {{"kind", kind}}}}}};
+}
+
 ContainerExit random_exit(Dice& dice, api::Time now) {
   const auto code = kExitCodes[dice.below(std::size(kExitCodes))];
   return {
@@ -162,6 +171,14 @@ ModelCluster random_state(uint64_t seed) {
                                         .uid = std::string("c").append(std::to_string(attempt)),
                                         .owner_uid = owner(),
                                         .deleting = dice.one_in(8)});
+    std::string& kept = cluster.seen.config_maps.back().pod_template;
+    if (attempt > cluster.job.status.attempt) {  // made for it, or it would be given up at once
+      kept = template_text(cluster.job.spec.pod_template);
+    } else if (dice.one_in(2)) {
+      kept = template_text(random_template(dice));
+    } else if (dice.one_in(20)) {
+      kept = dice.pick<std::string>({"3", "{", "\xff"});
+    }
   }
   if (dice.one_in(2)) {
     cluster.seen.services.push_back({.name = cluster.job.meta.name,

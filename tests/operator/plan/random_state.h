@@ -24,6 +24,9 @@ class Dice {
   std::mt19937_64 bits_;
 };
 
+// A template that asks for nodes of one of three kinds, or none at all.
+nlohmann::json random_template(Dice& dice);
+
 // How a container may have ended shortly before `now`.
 ContainerExit random_exit(Dice& dice, api::Time now);
 

@@ -25,7 +25,11 @@ void Heartbeat::answered(const common::JobProgress& progress, Clock::time_point 
 std::optional<Pulse> Heartbeat::pulse(int64_t rank, Clock::time_point now) const {
   if (is_silent()) return Pulse{.rank = rank, .age = std::nullopt, .step = step_};
   if (!age_) return std::nullopt;
-  return Pulse{.rank = rank, .age = idle(now), .step = step_};
+  const std::chrono::duration<double> told(*age_);
+  return Pulse{.rank = rank,
+               .age = idle(now),
+               .step = step_,
+               .told = std::chrono::floor<std::chrono::seconds>(told)};
 }
 
 std::chrono::seconds Heartbeat::idle(Clock::time_point now) const {

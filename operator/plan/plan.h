@@ -65,6 +65,9 @@ struct Pulse {
   // Since its last finished step or change of phase. Nothing = it does not answer.
   std::optional<std::chrono::seconds> age;
   int64_t step = 0;
+  // Of `age`, what it said itself when it answered last; the rest is time that went by since.
+  // Nothing = all of it.
+  std::optional<std::chrono::seconds> told{};
 };
 
 // A rank that was the slowest again and again.

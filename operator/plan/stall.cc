@@ -20,7 +20,13 @@ auto by_age(const Pulse& pulse) {
                     pulse.step, pulse.rank);
 }
 
-// The pulses of ranks that should be making steps; empty if one of them was not asked.
+// A rank that answered while it still made steps may stand still since then, or it may not answer
+// any more: which of the two, its next answer says, or that none comes.
+bool is_hearsay(const Pulse& pulse, seconds timeout) {
+  return pulse.age && pulse.told && *pulse.told < timeout / 2;
+}
+
+// The pulses of ranks that should be making steps; empty if one of them is not known.
 std::vector<Pulse> complete_pulses(const Situation& s) {
   std::vector<Pulse> pulses;
   for (int64_t rank = 0; rank < s.gang.world_size(); ++rank) {
@@ -30,6 +36,7 @@ std::vector<Pulse> complete_pulses(const Situation& s) {
     const auto found = std::find_if(s.seen.pulses.begin(), s.seen.pulses.end(),
                                     [&](const Pulse& pulse) { return pulse.rank == rank; });
     if (found == s.seen.pulses.end() || pod->phase != PodPhase::kRunning) return {};
+    if (is_hearsay(*found, s.job.spec.failure_policy.stall_timeout)) return {};
     pulses.push_back(*found);
   }
   return pulses;

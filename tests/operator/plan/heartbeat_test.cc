@@ -25,6 +25,7 @@ TEST(HeartbeatTest, AgeGrowsFromWhatTheRankTold) {
   EXPECT_EQ(pulse->rank, 3);
   EXPECT_EQ(pulse->step, 9);
   EXPECT_EQ(pulse->age, seconds(6));
+  EXPECT_EQ(pulse->told, seconds(2));
 }
 
 TEST(HeartbeatTest, OneMissedAnswerIsNoSilence) {

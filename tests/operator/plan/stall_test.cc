@@ -17,6 +17,10 @@ using Pulses = std::vector<Pulse>;
 Pulse beat(int64_t rank, int64_t age, int64_t step = 7) {
   return {.rank = rank, .age = seconds(age), .step = step};
 }
+// It said that it was `told` seconds old, and that was `age - told` seconds ago.
+Pulse last_heard(int64_t rank, int64_t age, int64_t told) {
+  return {.rank = rank, .age = seconds(age), .step = 7, .told = seconds(told)};
+}
 Pulse silence(int64_t rank) {
   return {.rank = rank};
 }
@@ -41,6 +45,10 @@ TEST(StallTest, OnlyAGangInWhichEveryAnswerIsOldHasStalled) {
       {"all are old, the oldest is named", {beat(0, 60), beat(1, 61)}, 1},
       {"equally old, the earlier step is named", {beat(0, 70, 8), beat(1, 70, 7)}, 1},
       {"equally old and far, the lower rank is named", {beat(0, 70), beat(1, 70)}, 0},
+      {"a rank that was young when it answered is waited for",
+       {beat(0, 70), last_heard(1, 90, 2)},
+       -1},
+      {"all said that they are old", {last_heard(0, 62, 61), last_heard(1, 61, 30)}, 0},
       {"a silent rank beside old ones is named", {beat(0, 500), silence(1)}, 1},
       {"a silent rank beside a young one proves nothing", {beat(0, 5), silence(1)}, -1},
       {"silence alone proves nothing", {silence(0), silence(1)}, -1},

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A node that is taken away, and a pod that is drained, cost no restart of the budget; the gang starts over elsewhere.
+# A node that is taken away or tainted, and a pod that is drained, cost no restart of the budget; the gang starts over elsewhere.
 . "$LOCKSTEP_SOURCE/tests/cluster/scenario.sh"
 own_job() { # name shell-command
   printf 'apiVersion: lockstep.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: %s}\nspec:\n  ranks: 2\n  failurePolicy: {maxRestarts: 0}\n' "$1"
@@ -19,6 +19,20 @@ expect_equal "attempt after the drain" "$(status drained attempt)" 1
 expect_equal "restarts charged for it" "$(status drained restarts)" 0
 expect_equal "rank that was drained" "$(status drained firstFailure.rank)" 1
 expect_match "event" "$(reason drained)" 'rank 1'
+
+# A taint that nobody tolerates: the control plane deletes the ranks that run there.
+own_job tainted 'test $LOCKSTEP_ATTEMPT = 1 || exec sleep 600' | kubectl create -f - >/dev/null
+await 60 "running ranks" running tainted 0
+node=$(kubectl get pod tainted-0-1 -o 'jsonpath={.spec.nodeName}')
+kubectl taint node "$node" example.test/repair:NoExecute >/dev/null
+trap 'kubectl taint node "$node" example.test/repair- >/dev/null 2>&1; cleanup' EXIT
+next_attempt() { [ "$(status tainted attempt)" = 1 ]; }
+await 60 "attempt after the taint" next_attempt
+kubectl taint node "$node" example.test/repair- >/dev/null
+await_success tainted
+expect_equal "attempt after the taint" "$(status tainted attempt)" 1
+expect_equal "restarts charged for it" "$(status tainted restarts)" 0
+expect_match "reason" "$(status tainted firstFailure.reason)" "^(DisruptionTarget|PodDeleted)$"
 
 # Rank 1 runs on a node of its own, played by this script; the node goes, and nobody confirms the pod's end.
 kubectl create -f - >/dev/null <<Y

@@ -103,6 +103,7 @@ struct Scenario {
   bool kills_rank_1 = false;  // of the first attempt, once all run
   int attempt = 0, restarts = 0;
   std::size_t num_created = 5, num_deleted = 0;
+  int ranks = 3, ranks_per_pod = 1;
 };
 
 struct End {
@@ -153,7 +154,10 @@ class Life {
     const json body = {{"apiVersion", "lockstep.dev/v1alpha1"},
                        {"kind", "TrainingJob"},
                        {"metadata", {{"name", job_}}},
-                       {"spec", {{"ranks", 3}, {"command", {"/bin/sh", "-c", scenario_.script}}}}};
+                       {"spec",
+                        {{"ranks", scenario_.ranks},
+                         {"ranksPerPod", scenario_.ranks_per_pod},
+                         {"command", {"/bin/sh", "-c", scenario_.script}}}}};
     const auto created = lane_.client().create({kTrainingJobs, lane_.ns(), "", ""}, body);
     if (const auto* error = std::get_if<kube::ApiError>(&created)) {
       throw std::runtime_error(error->error.message);
@@ -245,7 +249,11 @@ TEST_P(RealCrashTest, EveryCrashPointEndsLikeAnUndisturbedRun) {
 
 INSTANTIATE_TEST_SUITE_P(
     Scenarios, RealCrashTest,
-    testing::Values(Scenario{.name = "CreateAndSucceed", .script = "exit 0"},
+    testing::Values(Scenario{.name = "CreateAndSucceedWithTwoRanksInAPod",
+                             .script = "exit 0",
+                             .num_created = 5,
+                             .ranks = 6,
+                             .ranks_per_pod = 2},
                     Scenario{.name = "RankFailureAndRestart",
                              .script = "[ $LOCKSTEP_ATTEMPT = 1 ] || exec sleep 600",
                              .kills_rank_1 = true,

@@ -53,6 +53,7 @@ TEST(FetchPagesTest, AllAreAskedBeforeAnyHasAnswered) {
     }
   });
   std::vector<common::PageAddress> pages;
+  pages.reserve(ranks.size());
   for (const LoopbackListener& rank : ranks) pages.push_back(page_of(rank));
   const auto results = fetch_pages(pages, kLiveness);
   ASSERT_EQ(results.size(), ranks.size());
@@ -71,6 +72,7 @@ TEST(FetchPagesTest, FrozenRanksCostTheLimitOnceAndHideNoOther) {
   const std::jthread answers(
       [&] { answer_on(accept4(rank.fd(), nullptr, nullptr, SOCK_CLOEXEC), answer("alive")); });
   std::vector<common::PageAddress> pages;
+  pages.reserve(frozen.size() + 1);
   for (const LoopbackListener& one : frozen) pages.push_back(page_of(one));
   pages.push_back(page_of(rank));
   const auto begin = std::chrono::steady_clock::now();

@@ -15,6 +15,9 @@ struct AttentionShape {
   int64_t num_heads = 0;     // H
   int64_t num_kv_heads = 0;  // G, divides H
   int64_t head_dim = 0;      // D, at most 256, even
+  int64_t window = 0;        // keys that a row sees, itself included; 0: all before it
+  float scale = 0;           // of scores; 0: 1 / sqrt(D)
+  float softcap = 0;         // scores become c tanh(score / c); 0: they stay
   // [B*T]: place of each row in its document, 0 where one begins (also at the first row of every
   // sequence); a row sees its own document only. Null: a sequence is one document. Borrowed.
   const int32_t* positions = nullptr;
@@ -24,8 +27,8 @@ struct AttentionShape {
 // Floats of scratch that forward and backward need at most on rows of `dtype`.
 int64_t attention_scratch_elems(const AttentionShape& shape, DType dtype = DType::kFp32);
 
-// out = softmax(causal(Q K^T / sqrt(D))) V for every head and document. A document has the same
-// bits wherever it lies and whatever stands beside it.
+// out = softmax(causal(softcap(scale Q K^T))) V for every head and document. A document has the
+// same bits wherever it lies and whatever stands beside it.
 //   qkv: [B*T, (H+2G)*D], each row q heads, then k heads, then v heads (rotary already applied).
 //   out: [B*T, H*D], of the type of qkv; written.  log_sum_exp: [B, H, T], base 2; written, for
 //   backward.

@@ -16,16 +16,21 @@ LOCKSTEP_DECLARE_KERNELS(avx2)
 LOCKSTEP_DECLARE_KERNELS(avx512)
 #endif
 
-#define LOCKSTEP_KERNEL_TABLE(set)                                                               \
-  KernelTable {                                                                                  \
-    .isa = #set, .rms_norm_forward = &set::rms_norm_forward,                                     \
-    .rms_norm_backward = &set::rms_norm_backward, .rotary_forward = &set::rotary_forward,        \
-    .rotary_backward = &set::rotary_backward, .swiglu_forward = &set::swiglu_forward,            \
-    .swiglu_backward = &set::swiglu_backward, .embedding_backward = &set::embedding_backward,    \
-    .cross_entropy = &set::cross_entropy, .narrow = &set::narrow, .widen = &set::widen,          \
-    .add_in_place = &set::add_in_place, .adamw = &set::adamw, .adam = &set::adam,                \
-    .sgd = &set::sgd, .sum_squares_chunks = &set::sum_squares_chunks,                            \
-    .attention_forward = &set::attention_forward, .attention_backward = &set::attention_backward \
+#define LOCKSTEP_KERNEL_TABLE(set)                                                                \
+  KernelTable {                                                                                   \
+    .isa = #set, .rms_norm_forward = &set::rms_norm_forward,                                      \
+    .rms_norm_backward = &set::rms_norm_backward, .layer_norm_forward = &set::layer_norm_forward, \
+    .layer_norm_backward = &set::layer_norm_backward, .rotary_forward = &set::rotary_forward,     \
+    .rotary_backward = &set::rotary_backward, .swiglu_forward = &set::swiglu_forward,             \
+    .swiglu_backward = &set::swiglu_backward, .geglu_forward = &set::geglu_forward,               \
+    .geglu_backward = &set::geglu_backward, .gelu_forward = &set::gelu_forward,                   \
+    .gelu_backward = &set::gelu_backward, .softcap_forward = &set::softcap_forward,               \
+    .softcap_backward = &set::softcap_backward, .embedding_backward = &set::embedding_backward,   \
+    .cross_entropy = &set::cross_entropy, .narrow = &set::narrow, .widen = &set::widen,           \
+    .add_in_place = &set::add_in_place, .add_scaled = &set::add_scaled, .scale = &set::scale,     \
+    .adamw = &set::adamw, .adam = &set::adam, .sgd = &set::sgd,                                   \
+    .sum_squares_chunks = &set::sum_squares_chunks, .attention_forward = &set::attention_forward, \
+    .attention_backward = &set::attention_backward                                                \
   }
 
 namespace lockstep::runtime {
@@ -86,6 +91,51 @@ void rms_norm_backward(int64_t rows, int64_t channels, const float* x, ConstValu
                        const float* rstd, const float* dy, const float* residual, float* dx,
                        float* d_weight) {
   chosen_kernels().rms_norm_backward(rows, channels, x, weight, rstd, dy, residual, dx, d_weight);
+}
+
+void layer_norm_forward(int64_t rows, int64_t channels, float eps, const float* x,
+                        const float* weight, const float* bias, Values y, float* stats) {
+  chosen_kernels().layer_norm_forward(rows, channels, eps, x, weight, bias, y, stats);
+}
+
+void layer_norm_backward(int64_t rows, int64_t channels, const float* x, const float* weight,
+                         const float* stats, const float* dy, const float* residual, float* dx,
+                         float* d_weight, float* d_bias) {
+  chosen_kernels().layer_norm_backward(rows, channels, x, weight, stats, dy, residual, dx, d_weight,
+                                       d_bias);
+}
+
+void geglu_forward(int64_t rows, int64_t ff, ConstValues gate_up, Values out) {
+  chosen_kernels().geglu_forward(rows, ff, gate_up, out);
+}
+
+void geglu_backward(int64_t rows, int64_t ff, ConstValues gate_up, const float* d_out,
+                    Values d_gate_up, Values act) {
+  chosen_kernels().geglu_backward(rows, ff, gate_up, d_out, d_gate_up, act);
+}
+
+void gelu_forward(int64_t n, ConstValues x, Values out) {
+  chosen_kernels().gelu_forward(n, x, out);
+}
+
+void gelu_backward(int64_t n, ConstValues x, const float* d_out, Values d_x, Values act) {
+  chosen_kernels().gelu_backward(n, x, d_out, d_x, act);
+}
+
+void softcap_forward(int64_t n, float cap, float* x) {
+  chosen_kernels().softcap_forward(n, cap, x);
+}
+
+void softcap_backward(int64_t n, float cap, const float* y, float* d) {
+  chosen_kernels().softcap_backward(n, cap, y, d);
+}
+
+void add_scaled(int64_t n, float factor, const float* x, float* y) {
+  chosen_kernels().add_scaled(n, factor, x, y);
+}
+
+void scale(int64_t n, float factor, const float* x, float* y) {
+  chosen_kernels().scale(n, factor, x, y);
 }
 
 void rotary_forward(const RotaryShape& shape, const float* table, float* rows) {

@@ -13,7 +13,7 @@
 namespace lockstep::runtime {
 
 // y = x * rstd * weight per row; rstd = 1 / sqrt(mean(x^2) + eps).
-//   x, y: [R, C]; weight: [C]; rstd: [R] written for backward.
+//   x, y: [R, C]; weight: [C], of the type of y or fp32; rstd: [R] written for backward.
 void rms_norm_forward(int64_t rows, int64_t channels, float eps, const float* x, ConstValues weight,
                       Values y, float* rstd);
 // Gradient of rms_norm_forward, plus `residual` (null for none).
@@ -21,6 +21,17 @@ void rms_norm_forward(int64_t rows, int64_t channels, float eps, const float* x,
 void rms_norm_backward(int64_t rows, int64_t channels, const float* x, ConstValues weight,
                        const float* rstd, const float* dy, const float* residual, float* dx,
                        float* d_weight);
+
+// y = (x - mean) * rstd * weight + bias per row; rstd = 1 / sqrt(var(x) + eps).
+//   x, y: [R, C]; weight, bias: [C], fp32; stats: [2, R], means then rstds, written for backward.
+void layer_norm_forward(int64_t rows, int64_t channels, float eps, const float* x,
+                        const float* weight, const float* bias, Values y, float* stats);
+// Gradient of layer_norm_forward, plus `residual` (null for none).
+//   x, dy, residual, dx: [R, C]; dx may alias dy or residual. d_weight, d_bias: [C]; written, or
+//   both null.
+void layer_norm_backward(int64_t rows, int64_t channels, const float* x, const float* weight,
+                         const float* stats, const float* dy, const float* residual, float* dx,
+                         float* d_weight, float* d_bias);
 
 // Rotary embedding of Hugging Face Llama ("rotate half") in place on the first `num_heads` heads of
 // each row; backward turns the other way. table: [T, D] = cos (D/2 values) then sin (D/2 values)
@@ -30,10 +41,17 @@ struct RotaryShape {
   int64_t num_heads = 0;  // heads rotated, from the start of the row (query and key heads)
   int64_t head_dim = 0;
   int64_t row_elems = 0;  // distance of rows
+  // Dimensions turned, from the start of a head: the D of the table. 0: head_dim.
+  int64_t rotary_dim = 0;
   // [batch*seq], each in [0, T of the table): which angles a row gets. Null: its place in its
   // sequence. Borrowed.
   const int32_t* positions = nullptr;
 };
+// The frequencies of Llama's embedding, [D/2].
+void rotary_frequencies(int64_t rotary_dim, double theta, float* frequencies);
+// The table of any frequencies, its values times `factor`.
+void rotary_table(int64_t seq, int64_t rotary_dim, const float* frequencies, float factor,
+                  float* table);
 void rotary_table(int64_t seq, int64_t head_dim, double theta, float* table);
 void rotary_forward(const RotaryShape& shape, const float* table, float* rows);
 void rotary_backward(const RotaryShape& shape, const float* table, float* d_rows);
@@ -44,6 +62,21 @@ void swiglu_forward(int64_t rows, int64_t ff, ConstValues gate_up, Values out);
 // act: [R, F], the forward's output recomputed in the same pass, for the weight gradient.
 void swiglu_backward(int64_t rows, int64_t ff, ConstValues gate_up, const float* d_out,
                      Values d_gate_up, Values act);
+
+// The same with gelu(gate), by its tanh approximation, in place of silu(gate).
+void geglu_forward(int64_t rows, int64_t ff, ConstValues gate_up, Values out);
+void geglu_backward(int64_t rows, int64_t ff, ConstValues gate_up, const float* d_out,
+                    Values d_gate_up, Values act);
+// out = gelu(x), by its tanh approximation, over n elements.
+void gelu_forward(int64_t n, ConstValues x, Values out);
+// d_x: written (may alias x); act: the forward's output recomputed in the same pass.
+void gelu_backward(int64_t n, ConstValues x, const float* d_out, Values d_x, Values act);
+
+// x = cap * tanh(x / cap) over n elements, in place.
+void softcap_forward(int64_t n, float cap, float* x);
+// Gradient of softcap_forward: d *= 1 - (y / cap)^2.
+//   y: what forward made; d: [n], in place.
+void softcap_backward(int64_t n, float cap, const float* y, float* d);
 
 // Token rows of `table` [V, C] to y [R, C]; and the sum of dy rows into d_table [V, C] (zeroed
 // first).
@@ -65,6 +98,9 @@ void widen(int64_t n, ConstValues x, float* y);
 
 // y += x over n elements.
 void add_in_place(int64_t n, const float* x, float* y);
+// y += factor * x, and y = factor * x (which may be y), over n elements.
+void add_scaled(int64_t n, float factor, const float* x, float* y);
+void scale(int64_t n, float factor, const float* x, float* y);
 
 // One step of Adam or AdamW, in PyTorch's arithmetic order (source: torch.optim).
 // Doubles, because 1 - beta2 taken in fp32 is off by 1e-5; each derived factor is rounded once.

@@ -43,33 +43,62 @@ void softmax_backward_row(int64_t visible, int64_t width, float scale, float log
   }
 }
 
+// The same where probs has capped scores: a score's gradient is also times 1 - (capped / cap)^2.
+void softmax_backward_capped_row(const HeadShape& head, int64_t visible, int64_t width,
+                                 float log_sum_exp, float delta, float* probs, float* d_scores) {
+  const Vec inverse = broadcast(1.0F / head.softcap);
+  for_each_vec(visible, [&](int64_t i, auto lanes) {
+    // What is masked lies far below -cap; its probability is 0.
+    const Vec t = max(broadcast(-1.0F), load(probs + i, AllLanes{}) * inverse);
+    const Vec slope = fma(zero() - t, t, broadcast(1.0F));
+    const Vec d = (load(d_scores + i, AllLanes{}) - broadcast(delta)) * slope;
+    store(d_scores + i, select(lanes, d, zero()), AllLanes{});
+  });
+  softmax_backward_row(visible, width, 1.0F, log_sum_exp, 0.0F, probs, d_scores);
+  for_each_vec(width, [&](int64_t i, auto lanes) {
+    store(d_scores + i, load(d_scores + i, lanes) * broadcast(head.scale), lanes);
+  });
+}
+
+void softmax_backward(const HeadShape& head, int64_t visible, int64_t width, float log_sum_exp,
+                      float delta, float* probs, float* d_scores) {
+  if (head.softcap > 0) {
+    softmax_backward_capped_row(head, visible, width, log_sum_exp, delta, probs, d_scores);
+  } else {
+    softmax_backward_row(visible, width, head.scale, log_sum_exp, delta, probs, d_scores);
+  }
+}
+
 // Probabilities, score gradients and d_query of the query rows [begin, begin + rows).
 void backward_queries(const HeadShape& head, const HeadRows& at, int64_t begin, int64_t rows,
                       float* scratch) {
   const AttentionLayout& layout = head.layout;
   const int64_t stride = layout.score_stride;
+  const int64_t first_key = first_panel(head, begin);  // backward_keys() reads from there on
   for (int64_t r = 0; r < rows; r += kQueryRows) {
     const int64_t first = begin + r;
     const int64_t count = at_most(kQueryRows, rows - r);
     const int64_t num_keys = first + count;
     float* const probs = scratch + layout.probs + r * stride;
     float* const d_scores = scratch + layout.d_scores + r * stride;
-    multiply_transposed(count, num_keys, head.dim,
+    multiply_transposed(count, first_key, num_keys, head.dim,
                         {at.query.data + first * at.query.stride, at.query.stride, 1},
                         scratch + layout.keys_by_dim, probs, stride);
-    multiply_transposed(count, num_keys, head.dim,
+    multiply_transposed(count, first_key, num_keys, head.dim,
                         {at.d_out + first * head.out_stride, head.out_stride, 1},
                         scratch + layout.values_by_dim, d_scores, stride);
     for (int64_t i = 0; i < count; ++i) {
       const int64_t row = first + i;
       const float delta =
           dot(head.dim, at.out.data + row * at.out.stride, at.d_out + row * head.out_stride);
-      softmax_backward_row(row + 1, num_keys, head.scale, at.log_sum_exp[row], delta,
-                           probs + i * stride, d_scores + i * stride);
+      float* const scores = probs + i * stride;
+      mask_and_cap(head, first_key, row + 1, row + 1 - head.window, scores);
+      softmax_backward(head, row + 1 - first_key, num_keys - first_key, at.log_sum_exp[row], delta,
+                       scores + first_key, d_scores + i * stride + first_key);
     }
     for (int64_t d = 0; d < head.dim; d += kPanelCols) {
-      multiply_panel(count, num_keys, {d_scores, stride, 1},
-                     scratch + layout.rows_by_key + d * head.seq,
+      multiply_panel(count, num_keys - first_key, {d_scores + first_key, stride, 1},
+                     scratch + layout.rows_by_key + d * head.seq + first_key * kPanelCols,
                      {at.d_query + first * head.qkv_stride + d, head.qkv_stride,
                       at_most(kPanelCols, head.dim - d), false});
     }
@@ -81,7 +110,7 @@ void backward_queries(const HeadShape& head, const HeadRows& at, int64_t begin, 
 void backward_keys(const HeadShape& head, int64_t begin, int64_t rows, float* scratch) {
   const AttentionLayout& layout = head.layout;
   const int64_t stride = layout.score_stride;
-  for (int64_t key = 0; key < begin + rows; key += kQueryRows) {
+  for (int64_t key = first_panel(head, begin); key < begin + rows; key += kQueryRows) {
     const int64_t count = at_most(kQueryRows, begin + rows - key);
     const int64_t skip = key > begin ? key - begin : 0;
     const int64_t depth = rows - skip;

@@ -40,21 +40,27 @@ void forward_head(const HeadShape& head, const Rows& query, float* out, int64_t 
   const float* const values = scratch + head.layout.rows_by_key;
   float* const probs = scratch + head.layout.probs;
   const int64_t stride = head.layout.score_stride;
+  const float scale = head.softcap > 0 ? 1.0F : head.scale;  // of what softmax is given
   for (int64_t begin = 0; begin < head.seq; begin += kQueryRows) {
     const int64_t rows = at_most(kQueryRows, head.seq - begin);
     const int64_t num_keys = begin + rows;
-    multiply_transposed(rows, num_keys, head.dim,
+    const int64_t first = first_panel(head, begin);
+    multiply_transposed(rows, first, num_keys, head.dim,
                         {query.data + begin * query.stride, query.stride, 1}, keys, probs, stride);
     float* const out_rows = out + begin * out_stride;
     float inverse_sums[kQueryRows];
     for (int64_t r = 0; r < rows; ++r) {
+      const int64_t visible = begin + r + 1;
+      float* const scores = probs + r * stride;
+      mask_and_cap(head, first, visible, visible - head.window, scores);
       const RowSoftmax row =
-          softmax_row(begin + r + 1, num_keys, head.scale * kLog2E, probs + r * stride);
+          softmax_row(visible - first, num_keys - first, scale * kLog2E, scores + first);
       inverse_sums[r] = row.inverse_sum;
       log_sum_exp[begin + r] = row.log_sum_exp;
     }
     for (int64_t d = 0; d < head.dim; d += kPanelCols) {
-      multiply_panel(rows, num_keys, {probs, stride, 1}, values + d * head.seq,
+      multiply_panel(rows, num_keys - first, {probs + first, stride, 1},
+                     values + d * head.seq + first * kPanelCols,
                      {out_rows + d, out_stride, at_most(kPanelCols, head.dim - d), false});
     }
     for (int64_t r = 0; r < rows; ++r) {

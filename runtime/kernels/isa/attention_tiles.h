@@ -121,11 +121,12 @@ LOCKSTEP_INLINE void pack_rows(const float* data, int64_t row_stride, int64_t ro
   }
 }
 
-// Scores of query rows against keys [0, num_keys): left rows times the transposed panels.
-LOCKSTEP_INLINE void multiply_transposed(int64_t num_rows, int64_t num_keys, int64_t dim,
-                                         const LeftOperand& left, const float* panels,
+// Scores of query rows against keys [first_key, num_keys): left rows times the transposed panels.
+// Keys of a panel, and scores of a row, are counted from key 0; first_key begins a panel.
+LOCKSTEP_INLINE void multiply_transposed(int64_t num_rows, int64_t first_key, int64_t num_keys,
+                                         int64_t dim, const LeftOperand& left, const float* panels,
                                          float* scores, int64_t score_stride) {
-  for (int64_t key = 0; key < num_keys; key += kPanelCols) {
+  for (int64_t key = first_key; key < num_keys; key += kPanelCols) {
     multiply_panel(num_rows, dim, left, panels + key * dim,
                    {scores + key, score_stride, kPanelCols, false});
   }
@@ -137,7 +138,9 @@ struct HeadShape {
   int64_t dim;
   int64_t qkv_stride;  // distance of fused rows
   int64_t out_stride;  // distance of output rows
-  float scale;         // 1 / sqrt(dim)
+  float scale;         // of scores
+  float softcap;       // 0: none
+  int64_t window;      // at least 1
   AttentionLayout layout;
 };
 
@@ -147,8 +150,31 @@ LOCKSTEP_INLINE HeadShape head_shape(const AttentionShape& shape, int64_t docume
           .dim = dim,
           .qkv_stride = (shape.num_heads + 2 * shape.num_kv_heads) * dim,
           .out_stride = shape.num_heads * dim,
-          .scale = 1.0F / __builtin_sqrtf(static_cast<float>(dim)),
+          .scale = shape.scale > 0 ? shape.scale : 1.0F / __builtin_sqrtf(static_cast<float>(dim)),
+          .softcap = shape.softcap,
+          .window = shape.window > 0 ? shape.window : document_rows,
           .layout = attention_layout(document_rows, dim)};
+}
+
+// The panel of keys with the first one that `row` sees.
+LOCKSTEP_INLINE int64_t first_panel(const HeadShape& head, int64_t row) {
+  const int64_t first = row + 1 - head.window;
+  return first > 0 ? first / kPanelCols * kPanelCols : 0;
+}
+
+// Makes of the scores [begin, end) of a row, of which it sees none before `first_seen`, what
+// softmax takes times log2(e) of: the capped ones, or with `softcap` 0 still unscaled ones.
+LOCKSTEP_INLINE void mask_and_cap(const HeadShape& head, int64_t begin, int64_t end,
+                                  int64_t first_seen, float* row) {
+  if (head.softcap > 0) {
+    const Vec cap = broadcast(head.softcap);
+    const Vec factor = broadcast(head.scale / head.softcap);
+    for_each_vec(end - begin, [&](int64_t i, auto lanes) {
+      float* const place = row + begin + i;
+      store(place, cap * tanh(load(place, lanes) * factor), lanes);
+    });
+  }
+  for (int64_t i = begin; i < first_seen; ++i) row[i] = -1e30F;  // its exponential is 0
 }
 
 // The first row after the document that begins at `begin`, a row of [0, shape.seq) of sequence

@@ -9,10 +9,11 @@ namespace {
 // Turns every pair (x[i], x[i + D/2]) of every head by the angle of its position, times
 // `direction`.
 void rotate(const RotaryShape& shape, const float* table, float direction, float* rows) {
-  const int64_t half = shape.head_dim / 2;
+  const int64_t dim = shape.rotary_dim > 0 ? shape.rotary_dim : shape.head_dim;
+  const int64_t half = dim / 2;
   for (int64_t row = 0; row < shape.batch * shape.seq; ++row) {
     const int64_t position = shape.positions ? shape.positions[row] : row % shape.seq;
-    const float* const cosine = table + position * shape.head_dim;
+    const float* const cosine = table + position * dim;
     const float* const sine = cosine + half;
     for (int64_t head = 0; head < shape.num_heads; ++head) {
       float* const first = rows + row * shape.row_elems + head * shape.head_dim;
@@ -29,22 +30,51 @@ void rotate(const RotaryShape& shape, const float* table, float direction, float
   }
 }
 
-template <class T>
-void swiglu_forward_typed(int64_t rows, int64_t ff, const T* gate_up, T* out) {
+// What an activation is at x, and how it rises there.
+struct Slope {
+  Vec value;
+  Vec rise;
+};
+
+struct Silu {
+  LOCKSTEP_INLINE Vec value(Vec x) { return x * sigmoid(x); }
+  LOCKSTEP_INLINE Slope slope(Vec x) {
+    const Vec one = broadcast(1.0F);
+    const Vec s = sigmoid(x);
+    return {x * s, s * fma(x, one - s, one)};
+  }
+};
+
+// x/2 (1 + tanh(u)) = x sigmoid(2u) with u = sqrt(2/pi) (x + 0.044715 x^3).
+struct Gelu {
+  static constexpr float kTwiceRoot = 1.5957691216F;  // 2 sqrt(2/pi)
+  static constexpr float kCubic = 0.0713548162726F;   // 0.044715 times that
+  LOCKSTEP_INLINE Vec share(Vec x) {
+    return sigmoid(x * fma(x * x, broadcast(kCubic), broadcast(kTwiceRoot)));
+  }
+  LOCKSTEP_INLINE Vec value(Vec x) { return x * share(x); }
+  LOCKSTEP_INLINE Slope slope(Vec x) {
+    const Vec s = share(x);
+    const Vec inner = x * fma(x * x, broadcast(3 * kCubic), broadcast(kTwiceRoot));
+    return {x * s, s * fma(inner, broadcast(1.0F) - s, broadcast(1.0F))};
+  }
+};
+
+template <class Function, class T>
+void gated_forward_typed(int64_t rows, int64_t ff, const T* gate_up, T* out) {
   for (int64_t row = 0; row < rows; ++row) {
     const T* const gate = gate_up + row * 2 * ff;
     for_each_vec(ff, [&](int64_t i, auto lanes) {
       const Vec g = load(gate + i, lanes);
       const Vec up = load(gate + ff + i, lanes);
-      store(out + row * ff + i, g * sigmoid(g) * up, lanes);
+      store(out + row * ff + i, Function::value(g) * up, lanes);
     });
   }
 }
 
-template <class T>
-void swiglu_backward_typed(int64_t rows, int64_t ff, const T* gate_up, const float* d_out,
-                           T* d_gate_up, T* act) {
-  const Vec one = broadcast(1.0F);
+template <class Function, class T>
+void gated_backward_typed(int64_t rows, int64_t ff, const T* gate_up, const float* d_out,
+                          T* d_gate_up, T* act) {
   for (int64_t row = 0; row < rows; ++row) {
     const T* const gate = gate_up + row * 2 * ff;
     T* const d_gate = d_gate_up + row * 2 * ff;
@@ -52,14 +82,29 @@ void swiglu_backward_typed(int64_t rows, int64_t ff, const T* gate_up, const flo
       const Vec g = load(gate + i, lanes);
       const Vec up = load(gate + ff + i, lanes);
       const Vec dy = load(d_out + row * ff + i, lanes);
-      const Vec s = sigmoid(g);
-      const Vec silu = g * s;
-      const Vec d_silu = s * fma(g, one - s, one);
-      store(act + row * ff + i, silu * up, lanes);
-      store(d_gate + i, dy * up * d_silu, lanes);
-      store(d_gate + ff + i, dy * silu, lanes);
+      const Slope at = Function::slope(g);
+      store(act + row * ff + i, at.value * up, lanes);
+      store(d_gate + i, dy * up * at.rise, lanes);
+      store(d_gate + ff + i, dy * at.value, lanes);
     });
   }
+}
+
+template <class Function>
+void gated_forward(int64_t rows, int64_t ff, ConstValues gate_up, Values out) {
+  with_stored_type(out.dtype, [=]<class T>(Stored<T>) {
+    gated_forward_typed<Function>(rows, ff, static_cast<const T*>(gate_up.data),
+                                  static_cast<T*>(out.data));
+  });
+}
+
+template <class Function>
+void gated_backward(int64_t rows, int64_t ff, ConstValues gate_up, const float* d_out,
+                    Values d_gate_up, Values act) {
+  with_stored_type(gate_up.dtype, [=]<class T>(Stored<T>) {
+    gated_backward_typed<Function>(rows, ff, static_cast<const T*>(gate_up.data), d_out,
+                                   static_cast<T*>(d_gate_up.data), static_cast<T*>(act.data));
+  });
 }
 
 }  // namespace
@@ -73,16 +118,57 @@ void rotary_backward(const RotaryShape& shape, const float* table, float* d_rows
 }
 
 void swiglu_forward(int64_t rows, int64_t ff, ConstValues gate_up, Values out) {
-  with_stored_type(out.dtype, [=]<class T>(Stored<T>) {
-    swiglu_forward_typed(rows, ff, static_cast<const T*>(gate_up.data), static_cast<T*>(out.data));
-  });
+  gated_forward<Silu>(rows, ff, gate_up, out);
 }
 
 void swiglu_backward(int64_t rows, int64_t ff, ConstValues gate_up, const float* d_out,
                      Values d_gate_up, Values act) {
-  with_stored_type(gate_up.dtype, [=]<class T>(Stored<T>) {
-    swiglu_backward_typed(rows, ff, static_cast<const T*>(gate_up.data), d_out,
-                          static_cast<T*>(d_gate_up.data), static_cast<T*>(act.data));
+  gated_backward<Silu>(rows, ff, gate_up, d_out, d_gate_up, act);
+}
+
+void geglu_forward(int64_t rows, int64_t ff, ConstValues gate_up, Values out) {
+  gated_forward<Gelu>(rows, ff, gate_up, out);
+}
+
+void geglu_backward(int64_t rows, int64_t ff, ConstValues gate_up, const float* d_out,
+                    Values d_gate_up, Values act) {
+  gated_backward<Gelu>(rows, ff, gate_up, d_out, d_gate_up, act);
+}
+
+void gelu_forward(int64_t n, ConstValues x, Values out) {
+  with_stored_type(out.dtype, [=]<class T>(Stored<T>) {
+    const T* const from = static_cast<const T*>(x.data);
+    T* const to = static_cast<T*>(out.data);
+    for_each_vec(n, [&](int64_t i, auto lanes) {
+      store(to + i, Gelu::value(load(from + i, lanes)), lanes);
+    });
+  });
+}
+
+void gelu_backward(int64_t n, ConstValues x, const float* d_out, Values d_x, Values act) {
+  with_stored_type(x.dtype, [=]<class T>(Stored<T>) {
+    const T* const from = static_cast<const T*>(x.data);
+    for_each_vec(n, [&](int64_t i, auto lanes) {
+      const Slope at = Gelu::slope(load(from + i, lanes));
+      store(static_cast<T*>(act.data) + i, at.value, lanes);
+      store(static_cast<T*>(d_x.data) + i, load(d_out + i, lanes) * at.rise, lanes);
+    });
+  });
+}
+
+void softcap_forward(int64_t n, float cap, float* x) {
+  const Vec most = broadcast(cap);
+  const Vec inverse = broadcast(1.0F / cap);
+  for_each_vec(n, [&](int64_t i, auto lanes) {
+    store(x + i, most * tanh(load(x + i, lanes) * inverse), lanes);
+  });
+}
+
+void softcap_backward(int64_t n, float cap, const float* y, float* d) {
+  const Vec inverse = broadcast(1.0F / cap);
+  for_each_vec(n, [&](int64_t i, auto lanes) {
+    const Vec t = load(y + i, lanes) * inverse;
+    store(d + i, load(d + i, lanes) * fma(zero() - t, t, broadcast(1.0F)), lanes);
   });
 }
 
@@ -104,6 +190,18 @@ void add_in_place(int64_t n, const float* x, float* y) {
   for_each_vec(n, [&](int64_t i, auto lanes) {
     store(y + i, load(y + i, lanes) + load(x + i, lanes), lanes);
   });
+}
+
+void add_scaled(int64_t n, float factor, const float* x, float* y) {
+  const Vec f = broadcast(factor);
+  for_each_vec(n, [&](int64_t i, auto lanes) {
+    store(y + i, fma(load(x + i, lanes), f, load(y + i, lanes)), lanes);
+  });
+}
+
+void scale(int64_t n, float factor, const float* x, float* y) {
+  const Vec f = broadcast(factor);
+  for_each_vec(n, [&](int64_t i, auto lanes) { store(y + i, load(x + i, lanes) * f, lanes); });
 }
 
 void embedding_backward(int64_t rows, int64_t channels, int64_t vocab, const int32_t* tokens,

@@ -31,9 +31,9 @@ double cross_entropy_row(int64_t vocab, int32_t label, float scale, float* row) 
          (static_cast<double>(top) - static_cast<double>(label_logit));
 }
 
-template <class T>
+template <class W, class T>
 void rms_norm_forward_typed(int64_t rows, int64_t channels, float eps, const float* x,
-                            const T* weight, T* y, float* rstd) {
+                            const W* weight, T* y, float* rstd) {
   for (int64_t row = 0; row < rows; ++row, x += channels, y += channels) {
     Vec squares = zero();
     for_each_vec(channels, [&](int64_t i, auto lanes) {
@@ -45,6 +45,30 @@ void rms_norm_forward_typed(int64_t rows, int64_t channels, float eps, const flo
     const Vec factor = broadcast(rstd[row]);
     for_each_vec(channels, [&](int64_t i, auto lanes) {
       store(y + i, load(x + i, lanes) * factor * load(weight + i, lanes), lanes);
+    });
+  }
+}
+
+template <class T>
+void layer_norm_forward_typed(int64_t rows, int64_t channels, float eps, const float* x,
+                              const float* weight, const float* bias, T* y, float* stats) {
+  const auto count = static_cast<float>(channels);
+  for (int64_t row = 0; row < rows; ++row, x += channels, y += channels) {
+    Vec sums = zero();
+    for_each_vec(channels, [&](int64_t i, auto lanes) { sums = sums + load(x + i, lanes); });
+    const float mean = sum_lanes(sums) / count;
+    const Vec minus_mean = broadcast(-mean);
+    Vec squares = zero();
+    for_each_vec(channels, [&](int64_t i, auto lanes) {
+      const Vec distance = select(lanes, load(x + i, lanes) + minus_mean, zero());
+      squares = fma(distance, distance, squares);
+    });
+    stats[row] = mean;
+    stats[rows + row] = 1.0F / __builtin_sqrtf(sum_lanes(squares) / count + eps);
+    const Vec factor = broadcast(stats[rows + row]);
+    for_each_vec(channels, [&](int64_t i, auto lanes) {
+      const Vec normed = (load(x + i, lanes) + minus_mean) * factor;
+      store(y + i, fma(normed, load(weight + i, lanes), load(bias + i, lanes)), lanes);
     });
   }
 }
@@ -84,8 +108,13 @@ void rms_norm_backward_typed(int64_t rows, int64_t channels, const float* x, con
 void rms_norm_forward(int64_t rows, int64_t channels, float eps, const float* x, ConstValues weight,
                       Values y, float* rstd) {
   with_stored_type(y.dtype, [=]<class T>(Stored<T>) {
-    rms_norm_forward_typed(rows, channels, eps, x, static_cast<const T*>(weight.data),
-                           static_cast<T*>(y.data), rstd);
+    T* const to = static_cast<T*>(y.data);
+    if (weight.dtype == y.dtype) {
+      rms_norm_forward_typed(rows, channels, eps, x, static_cast<const T*>(weight.data), to, rstd);
+    } else {
+      rms_norm_forward_typed(rows, channels, eps, x, static_cast<const float*>(weight.data), to,
+                             rstd);
+    }
   });
 }
 
@@ -96,6 +125,48 @@ void rms_norm_backward(int64_t rows, int64_t channels, const float* x, ConstValu
     rms_norm_backward_typed(rows, channels, x, static_cast<const T*>(weight.data), rstd, dy,
                             residual, dx, d_weight);
   });
+}
+
+void layer_norm_forward(int64_t rows, int64_t channels, float eps, const float* x,
+                        const float* weight, const float* bias, Values y, float* stats) {
+  with_stored_type(y.dtype, [=]<class T>(Stored<T>) {
+    layer_norm_forward_typed(rows, channels, eps, x, weight, bias, static_cast<T*>(y.data), stats);
+  });
+}
+
+void layer_norm_backward(int64_t rows, int64_t channels, const float* x, const float* weight,
+                         const float* stats, const float* dy, const float* residual, float* dx,
+                         float* d_weight, float* d_bias) {
+  const bool has_gradient = d_weight != nullptr;
+  for_each_vec(has_gradient ? channels : 0, [&](int64_t i, auto lanes) {
+    store(d_weight + i, zero(), lanes);
+    store(d_bias + i, zero(), lanes);
+  });
+  for (int64_t row = 0; row < rows; ++row, x += channels, dy += channels, dx += channels) {
+    const Vec minus_mean = broadcast(-stats[row]);
+    const Vec factor = broadcast(stats[rows + row]);
+    Vec sums = zero();
+    Vec dots = zero();
+    for_each_vec(channels, [&](int64_t i, auto lanes) {
+      const Vec grad = load(dy + i, lanes) * load(weight + i, lanes);
+      sums = sums + grad;
+      dots = fma(grad, (load(x + i, lanes) + minus_mean) * factor, dots);
+    });
+    const Vec minus_sum = broadcast(-sum_lanes(sums) / static_cast<float>(channels));
+    const Vec minus_dot = broadcast(-sum_lanes(dots) / static_cast<float>(channels));
+    for_each_vec(channels, [&](int64_t i, auto lanes) {
+      const Vec normed = (load(x + i, lanes) + minus_mean) * factor;
+      const Vec grad = load(dy + i, lanes);
+      if (has_gradient) {
+        store(d_weight + i, fma(grad, normed, load(d_weight + i, lanes)), lanes);
+        store(d_bias + i, load(d_bias + i, lanes) + grad, lanes);
+      }
+      const Vec before = residual == nullptr ? zero() : load(residual + i, lanes);
+      const Vec inner = fma(normed, minus_dot, grad * load(weight + i, lanes) + minus_sum);
+      store(dx + i, fma(inner, factor, before), lanes);
+    });
+    if (residual != nullptr) residual += channels;
+  }
 }
 
 double cross_entropy(int64_t rows, int64_t vocab, const int32_t* labels, float scale,

@@ -43,6 +43,25 @@ LOCKSTEP_INLINE Vec exp(Vec x) {
          power_of_two(shifted);
 }
 
+// e^x - 1 without cancellation near 0, within 2^-22 of itself; as exp() far from it.
+LOCKSTEP_INLINE Vec expm1(Vec x) {
+  x = max(broadcast(-88.02F), min(broadcast(88.37F), x));
+  const Vec shifted = fma(x, broadcast(kLog2E), broadcast(kRoundingShift));
+  const Vec n = shifted - broadcast(kRoundingShift);
+  const Vec r = fma(n, broadcast(2.12194440e-4F), fma(n, broadcast(-0.693359375F), x));
+  Vec sum = fma(broadcast(0.00138436526F), r, broadcast(0.0083741555F));
+  sum = fma(sum, r, broadcast(0.0416680016F));
+  sum = fma(sum, r, broadcast(0.166664317F));
+  sum = fma(sum, r, broadcast(0.49999994F));
+  const Vec power = power_of_two(shifted);
+  return fma(power, fma(sum * r, r, r), power - broadcast(1.0F));
+}
+
+LOCKSTEP_INLINE Vec tanh(Vec x) {
+  const Vec e = expm1(max(broadcast(-20.0F), min(broadcast(20.0F), x + x)));
+  return e / (e + broadcast(2.0F));
+}
+
 LOCKSTEP_INLINE Vec sigmoid(Vec x) {
   return broadcast(1.0F) / (broadcast(1.0F) + exp(zero() - x));
 }

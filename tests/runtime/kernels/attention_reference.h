@@ -1,5 +1,5 @@
 // Attention with a full score matrix in double precision, forward and backward. Keys outside of a
-// row's document are masked away.
+// row's document and window are masked away.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,9 @@ inline AttentionReference attention_reference(const AttentionShape& shape,
                                               const std::vector<float>& d_out) {
   const int64_t T = shape.seq, D = shape.head_dim, stride = shape.qkv_row_elems();
   const int64_t group = shape.num_heads / shape.num_kv_heads;
-  const double scale = 1 / std::sqrt(static_cast<double>(D));
+  const double scale =
+      shape.scale > 0 ? static_cast<double>(shape.scale) : 1 / std::sqrt(static_cast<double>(D));
+  const auto cap = static_cast<double>(shape.softcap);
   AttentionReference ref{
       std::vector<double>(d_out.size()),
       std::vector<double>(static_cast<size_t>(shape.batch * shape.num_heads * T)),
@@ -35,8 +37,9 @@ inline AttentionReference attention_reference(const AttentionShape& shape,
       for (int64_t i = 0; i < T; ++i) {
         const int64_t query = (b * T + i) * stride + h * D;
         const int64_t place = ((b * T + i) * shape.num_heads + h) * D;
-        const int64_t first = shape.positions ? i - shape.positions[b * T + i] : 0;
-        std::vector<double> p(static_cast<size_t>(i + 1)), dp(p.size());
+        const int64_t begin = shape.positions ? i - shape.positions[b * T + i] : 0;
+        const int64_t first = shape.window > 0 ? std::max(begin, i + 1 - shape.window) : begin;
+        std::vector<double> p(static_cast<size_t>(i + 1)), dp(p.size()), slope(p.size(), 1);
         double top = -1e300, sum = 0, delta = 0;
         for (int64_t j = first; j <= i; ++j) {
           const int64_t row = (b * T + j) * stride;
@@ -44,6 +47,11 @@ inline AttentionReference attention_reference(const AttentionShape& shape,
           for (int64_t d = 0; d < D; ++d) {
             score += scale * in(qkv, query + d) * in(qkv, row + key + d);
             dp[static_cast<size_t>(j)] += in(d_out, place + d) * in(qkv, row + value + d);
+          }
+          if (cap > 0) {
+            const double capped = std::tanh(score / cap);
+            slope[static_cast<size_t>(j)] = 1 - capped * capped;
+            score = cap * capped;
           }
           top = std::max(top, score);
         }
@@ -57,7 +65,8 @@ inline AttentionReference attention_reference(const AttentionShape& shape,
         for (int64_t j = first; j <= i; ++j) {
           const int64_t row = (b * T + j) * stride;
           const double prob = p[static_cast<size_t>(j)];
-          const double ds = prob * scale * (dp[static_cast<size_t>(j)] - delta);
+          const double ds =
+              prob * scale * (dp[static_cast<size_t>(j)] - delta) * slope[static_cast<size_t>(j)];
           for (int64_t d = 0; d < D; ++d) {
             *row_of(ref.out, place + d) += prob * in(qkv, row + value + d);
             *row_of(ref.d_qkv, query + d) += ds * in(qkv, row + key + d);

@@ -1,6 +1,7 @@
 #include "runtime/kernels/attention.h"
 
 #include <algorithm>
+#include <array>
 
 #include "tests/runtime/kernels/attention_reference.h"
 #include "tests/runtime/kernels/kernel_test_data.h"
@@ -91,6 +92,46 @@ TEST(AttentionTest, AgreesWithABlockMaskInDoublesWhereDocumentsArePacked) {
       EXPECT_LT(relative_max_error(got.d_qkv, want.d_qkv), 2e-6) << table.isa << " T " << shape.seq;
     }
   }
+}
+
+// The window begins in a panel of keys, at its end and in the one before; the cap bends scores.
+// Tolerance of gradients 4e-6: with the cap's slope they have one more rounded factor.
+TEST(AttentionTest, AgreesWithDoublesWithAWindowASoftCapAndAScale) {
+  constexpr std::array<int64_t, 5> kWindows = {1, 5, 32, 33, 100};
+  size_t turn = 0;
+  for (AttentionShape shape : shapes()) {
+    const std::vector<int32_t> positions = cut_into_documents(shape);
+    for (const int64_t window : {kWindows[turn % 5], kWindows[(turn + 2) % 5]}) {
+      ++turn;
+      shape.window = window;
+      shape.softcap = window == 32 ? 0.0F : 2.5F;
+      shape.scale = window == 33 ? 0.0F : 0.3F;
+      shape.positions = window == 5 ? positions.data() : nullptr;
+      const std::vector<float> qkv = inputs(shape);
+      const std::vector<float> d_out = random_floats(out_elems(shape), 2);
+      const AttentionReference want = attention_reference(shape, qkv, d_out);
+      const AttentionResult plain = run_attention(supported_kernels().back(), shape, qkv, d_out);
+      for (const KernelTable& table : supported_kernels()) {
+        const AttentionResult got = run_attention(table, shape, qkv, d_out);
+        EXPECT_LT(relative_max_error(got.out, want.out), 2e-6) << table.isa << " T " << shape.seq;
+        EXPECT_LT(relative_max_error(got.log_sum_exp, want.log_sum_exp), 2e-6) << table.isa;
+        EXPECT_LT(relative_max_error(got.d_qkv, want.d_qkv), 4e-6) << table.isa << " " << window;
+        EXPECT_TRUE(same_bits(got.out, plain.out)) << table.isa << " " << window;
+        EXPECT_TRUE(same_bits(got.d_qkv, plain.d_qkv)) << table.isa << " " << window;
+      }
+    }
+  }
+}
+
+TEST(AttentionTest, AWindowAsLongAsTheDocumentChangesNoBit) {
+  AttentionShape shape{.batch = 1, .seq = 77, .num_heads = 2, .num_kv_heads = 1, .head_dim = 24};
+  const std::vector<float> qkv = inputs(shape);
+  const std::vector<float> d_out = random_floats(out_elems(shape), 2);
+  const AttentionResult whole = run_attention(chosen_kernels(), shape, qkv, d_out);
+  shape.window = 77;
+  const AttentionResult windowed = run_attention(chosen_kernels(), shape, qkv, d_out);
+  EXPECT_TRUE(same_bits(windowed.out, whole.out));
+  EXPECT_TRUE(same_bits(windowed.d_qkv, whole.d_qkv));
 }
 
 // Rows [begin, begin + rows) of a [batch 1, seq, elems] buffer.

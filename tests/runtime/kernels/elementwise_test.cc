@@ -2,6 +2,9 @@
 // fp32 rounds at 6e-8, sums of a few hundred terms at some 1e-7.
 #include "runtime/kernels/elementwise.h"
 
+#include <tuple>
+#include <utility>
+
 #include "tests/runtime/kernels/kernel_test_data.h"
 
 namespace lockstep::runtime {
@@ -123,6 +126,106 @@ TEST(SwigluTest, AgreesWithDoublesAndKeepsExtremesFinite) {
   std::vector<float> in_place = gate_up;
   swiglu_backward(rows, ff, in_place.data(), d_out.data(), in_place.data(), act.data());
   EXPECT_TRUE(same_bits(in_place, grads));
+}
+
+// GELU by its tanh approximation and its slope, in doubles.
+std::pair<double, double> gelu_of(double x) {
+  const double root = std::sqrt(2 / std::acos(-1.0));
+  const double t = std::tanh(root * (x + 0.044715 * x * x * x));
+  return {x / 2 * (1 + t), (1 + t) / 2 + x / 2 * (1 - t * t) * root * (1 + 3 * 0.044715 * x * x)};
+}
+
+TEST(GeluTest, AgreesWithDoublesGatedAndPlain) {
+  const int64_t rows = 3, ff = 77;
+  std::vector<float> gate_up = random_floats(rows * 2 * ff, 1, 3);
+  gate_up[0] = -90;
+  gate_up[1] = 90;
+  const std::vector<float> d_out = random_floats(rows * ff, 2);
+  std::vector<float> out = unwritten(rows * ff), act = out, plain = out, d_plain = out;
+  std::vector<float> grads = unwritten(rows * 2 * ff);
+  geglu_forward(rows, ff, gate_up.data(), out.data());
+  geglu_backward(rows, ff, gate_up.data(), d_out.data(), grads.data(), act.data());
+  EXPECT_TRUE(same_bits(out, act));
+  gelu_forward(rows * ff, gate_up.data(), plain.data());
+  gelu_backward(rows * ff, gate_up.data(), d_out.data(), d_plain.data(), act.data());
+  EXPECT_TRUE(same_bits(plain, act));
+  std::vector<double> want_out(out.size()), want_plain = want_out, want_d_plain = want_out;
+  std::vector<double> want_grads(grads.size());
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t i = 0; i < ff; ++i) {
+      const auto [value, slope] = gelu_of(d(gate_up[at(r * 2 * ff + i)]));
+      const double up = d(gate_up[at(r * 2 * ff + ff + i)]), dy = d(d_out[at(r * ff + i)]);
+      want_out[at(r * ff + i)] = value * up;
+      want_grads[at(r * 2 * ff + i)] = dy * up * slope;
+      want_grads[at(r * 2 * ff + ff + i)] = dy * value;
+    }
+  }
+  for (size_t i = 0; i < plain.size(); ++i) {
+    std::tie(want_plain[i], want_d_plain[i]) = gelu_of(d(gate_up[i]));
+    want_d_plain[i] *= d(d_out[i]);
+  }
+  EXPECT_LT(relative_max_error(out, want_out), 1e-6);
+  EXPECT_LT(relative_max_error(grads, want_grads), 1e-6);
+  EXPECT_LT(relative_max_error(plain, want_plain), 1e-6);
+  EXPECT_LT(relative_max_error(d_plain, want_d_plain), 1e-6);
+}
+
+// Also element by element: a hyperbolic tangent from 1 - 2 / (e^2x + 1) has no digits near 0.
+TEST(SoftcapTest, KeepsTheDigitsOfSmallValuesAndBoundsLargeOnes) {
+  std::vector<float> x = random_floats(200, 1, 4);
+  for (size_t i = 0; i < 50; ++i) x[i] *= 1e-4F;
+  x[50] = 1e9F;
+  x[51] = -1e9F;
+  const std::vector<float> before = x;
+  std::vector<float> gradient(x.size(), 1.0F);
+  softcap_forward(200, 3.0F, x.data());
+  softcap_backward(200, 3.0F, x.data(), gradient.data());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double want = 3 * std::tanh(d(before[i]) / 3);
+    EXPECT_NEAR(d(x[i]), want, 1e-6 * std::abs(want)) << before[i];
+    EXPECT_NEAR(d(gradient[i]), 1 - want * want / 9, 1e-6) << before[i];
+  }
+}
+
+TEST(LayerNormTest, AgreesWithDoubles) {
+  const int64_t rows = 4, channels = 53;
+  const std::vector<float> x = random_floats(rows * channels, 1, 3);
+  const std::vector<float> weight = random_floats(channels, 2), bias = random_floats(channels, 3);
+  const std::vector<float> dy = random_floats(rows * channels, 4);
+  const std::vector<float> residual = random_floats(rows * channels, 5);
+  std::vector<float> y = unwritten(rows * channels), dx = y, stats = unwritten(2 * rows);
+  std::vector<float> d_weight = unwritten(channels), d_bias = d_weight;
+  layer_norm_forward(rows, channels, 1e-5F, x.data(), weight.data(), bias.data(), y.data(),
+                     stats.data());
+  layer_norm_backward(rows, channels, x.data(), weight.data(), stats.data(), dy.data(),
+                      residual.data(), dx.data(), d_weight.data(), d_bias.data());
+  std::vector<double> want_y(y.size()), want_dx(y.size());
+  std::vector<double> want_d_weight(weight.size()), want_d_bias(weight.size());
+  for (int64_t r = 0; r < rows; ++r) {
+    double mean = 0, variance = 0, sum = 0, dots = 0;
+    for (int64_t c = 0; c < channels; ++c) mean += d(x[at(r * channels + c)]) / channels;
+    for (int64_t c = 0; c < channels; ++c) {
+      variance += std::pow(d(x[at(r * channels + c)]) - mean, 2) / channels;
+    }
+    const double rstd = 1 / std::sqrt(variance + 1e-5);
+    const auto normed = [&](int64_t c) { return (d(x[at(r * channels + c)]) - mean) * rstd; };
+    for (int64_t c = 0; c < channels; ++c) {
+      const double grad = d(dy[at(r * channels + c)]) * d(weight[at(c)]);
+      sum += grad / channels;
+      dots += grad * normed(c) / channels;
+      want_d_weight[at(c)] += d(dy[at(r * channels + c)]) * normed(c);
+      want_d_bias[at(c)] += d(dy[at(r * channels + c)]);
+    }
+    for (int64_t c = 0; c < channels; ++c) {
+      const size_t i = at(r * channels + c);
+      want_y[i] = normed(c) * d(weight[at(c)]) + d(bias[at(c)]);
+      want_dx[i] = rstd * (d(dy[i]) * d(weight[at(c)]) - sum - normed(c) * dots) + d(residual[i]);
+    }
+  }
+  EXPECT_LT(relative_max_error(y, want_y), 1e-6);
+  EXPECT_LT(relative_max_error(dx, want_dx), 1e-6);
+  EXPECT_LT(relative_max_error(d_weight, want_d_weight), 1e-6);
+  EXPECT_LT(relative_max_error(d_bias, want_d_bias), 1e-6);
 }
 
 TEST(EmbeddingTest, CopiesRowsAndSumsTheirGradients) {

@@ -71,6 +71,46 @@ TEST(IsaEqualityTest, RmsNorm) {
   }
 }
 
+TEST(IsaEqualityTest, LayerNorm) {
+  for (const int64_t channels : {1, 15, 16, 17, 203}) {
+    const std::vector<float> x0 = random_floats(kRows * channels, 1, 4);
+    expect_same_bits_everywhere("layer_norm", [&](const KernelTable& table, int64_t offset) {
+      Shifted x(x0, offset), weight(random_floats(channels, 2), offset);
+      Shifted bias(random_floats(channels, 4), offset);
+      Shifted dy(random_floats(kRows * channels, 3), offset), residual(x0, offset);
+      Shifted y(unwritten(kRows * channels), offset), dx = y;
+      Shifted stats(unwritten(2 * kRows), offset);
+      Shifted d_weight(unwritten(channels), offset), d_bias = d_weight;
+      table.layer_norm_forward(kRows, channels, 1e-5F, x.data(), weight.data(), bias.data(),
+                               y.data(), stats.data());
+      table.layer_norm_backward(kRows, channels, x.data(), weight.data(), stats.data(), dy.data(),
+                                residual.data(), dx.data(), d_weight.data(), d_bias.data());
+      return join({y.values(), stats.values(), dx.values(), d_weight.values(), d_bias.values()});
+    });
+  }
+}
+
+TEST(IsaEqualityTest, GeluAndSoftCap) {
+  for (const int64_t ff : {1, 16, 37}) {
+    expect_same_bits_everywhere("gelu", [&](const KernelTable& table, int64_t offset) {
+      Shifted gate_up(random_floats(kRows * 2 * ff, 1, 4), offset);
+      Shifted d_out(random_floats(kRows * ff, 2), offset);
+      Shifted out(unwritten(kRows * ff), offset), act = out, plain = out, d_plain = out;
+      Shifted d_gate_up(unwritten(kRows * 2 * ff), offset);
+      table.geglu_forward(kRows, ff, gate_up.data(), out.data());
+      table.geglu_backward(kRows, ff, gate_up.data(), d_out.data(), d_gate_up.data(), act.data());
+      table.gelu_forward(kRows * ff, gate_up.data(), plain.data());
+      table.gelu_backward(kRows * ff, gate_up.data(), d_out.data(), d_plain.data(), act.data());
+      table.softcap_forward(kRows * ff, 2.5F, gate_up.data());
+      table.softcap_backward(kRows * ff, 2.5F, gate_up.data(), d_out.data());
+      table.add_scaled(kRows * ff, 0.3F, d_out.data(), out.data());
+      table.scale(kRows * ff, 0.7F, out.data(), out.data());
+      return join({out.values(), d_gate_up.values(), plain.values(), d_plain.values(),
+                   gate_up.values(), d_out.values()});
+    });
+  }
+}
+
 TEST(IsaEqualityTest, Rotary) {
   for (const int64_t head_dim : {2, 30, 32, 38}) {
     const RotaryShape shape{

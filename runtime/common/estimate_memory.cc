@@ -4,6 +4,9 @@
 #include <numeric>
 
 #include "runtime/common/estimate_reduction.h"
+#include "runtime/common/layer_layout.h"
+#include "runtime/common/model_family.h"
+#include "runtime/common/model_tensors.h"
 
 namespace lockstep::common {
 namespace {
@@ -36,11 +39,6 @@ int64_t part(int64_t elems) {
   return round_up(elems, 16);
 }
 
-// The same for elements of the type of computation, in floats.
-int64_t part(int64_t elems, DType dtype) {
-  return part(dtype == DType::kFp32 ? elems : (elems + 1) / 2);
-}
-
 int64_t attention_scratch(int64_t seq, int64_t head_dim, DType dtype) {
   const int64_t padded_seq = round_up(seq, kPanel);
   const int64_t padded_dim = round_up(head_dim, kPanel);
@@ -53,28 +51,27 @@ struct LayerElems {
   int64_t dear = 0, cheap = 0, scratch = 0;
 };
 
-// As the layouts in model/decoder_layer.cc.
-LayerElems layer_elems(const ModelConfig& m, int64_t rows, int64_t seq, DType dtype) {
-  const bool is_mixed = dtype != DType::kFp32;
-  const int64_t stream = rows * m.hidden_size;
-  const int64_t gate_up = rows * 2 * m.intermediate_size;
-  const int64_t q = m.num_attention_heads * m.head_dim;
-  const int64_t qkv = q + 2 * m.num_key_value_heads * m.head_dim;
-  const int64_t attention =
-      part(rows * q) + part(rows * qkv) + part(attention_scratch(seq, m.head_dim, dtype));
-  const int64_t mlp = part(rows * m.intermediate_size, dtype) + part(rows * m.intermediate_size) +
-                      (is_mixed ? part(gate_up) : 0);
-  return {.dear = part(rows * q, dtype) + part(rows * m.num_attention_heads),
-          .cheap = 2 * part(rows) + part(rows * qkv, dtype) + part(stream) + part(gate_up, dtype),
-          .scratch = part(stream, dtype) + part(stream) + (is_mixed ? part(stream, dtype) : 0) +
-                     std::max(attention, mlp)};
+// As the layout in model/head.cc.
+int64_t head_scratch(const ModelConfig& m, int64_t rows) {
+  const NormKind norm = family_of(m).norm;
+  const int64_t stats = norm == NormKind::kLayer ? 2 * rows : rows;
+  const int64_t wide = norm == NormKind::kRms ? 0 : 2 * m.hidden_size;
+  const int64_t chunk_rows =
+      std::min(rows, std::max(kMinLossChunkRows, kLossChunkElems / m.vocab_size));
+  const int64_t logits = part(chunk_rows * m.vocab_size);
+  return 2 * part(rows * m.hidden_size) + part(stats) + part(wide) +
+         (m.logit_softcap > 0 ? 2 : 1) * logits;
 }
 
 void add_activations(const TrainConfig& train, MemoryEstimate& out) {
   const ModelConfig& m = train.model;
   const int64_t seq = train.data.sequence_length;
   const int64_t rows = train.batch.micro_batch_size * seq;
-  const LayerElems layer = layer_elems(m, rows, seq, train.precision);
+  const LayerLayout layout = lay_out_layer(m, train.batch.micro_batch_size, seq, train.precision,
+                                           attention_scratch(seq, m.head_dim, train.precision));
+  const LayerElems layer = {.dear = layout.dear.num_elems,
+                            .cheap = layout.cheap.num_elems,
+                            .scratch = layout.scratch.num_elems};
   const bool shares_dear = train.activation_checkpointing == ActivationCheckpointing::kBlock;
   const bool shares_cheap = train.activation_checkpointing != ActivationCheckpointing::kNone;
   const bool offloads = train.offload.activations == OffloadTarget::kNvme;
@@ -82,9 +79,6 @@ void add_activations(const TrainConfig& train, MemoryEstimate& out) {
   const int64_t num_cheap = shares_cheap ? 1 : m.num_hidden_layers;
   const int64_t stream = part(rows * m.hidden_size);
   const int64_t inputs_and_gradient = (m.num_hidden_layers + 2) * stream;
-  const int64_t chunk_rows =
-      std::min(rows, std::max(kMinLossChunkRows, kLossChunkElems / m.vocab_size));
-  const int64_t head_scratch = 2 * stream + part(rows) + part(chunk_rows * m.vocab_size);
   int64_t saved = inputs_and_gradient + num_dear * layer.dear + num_cheap * layer.cheap;
   if (offloads) {
     // Note [Records and windows] in model/activation_buffers.h.
@@ -95,8 +89,10 @@ void add_activations(const TrainConfig& train, MemoryEstimate& out) {
     out.nvme +=
         std::max<int64_t>(0, m.num_hidden_layers + 1 - kActivationWindows) * record * kFloatBytes;
   }
-  out.activations = kFloatBytes * (saved + layer.scratch + seq * m.head_dim);
-  out.logits = kFloatBytes * std::max<int64_t>(0, head_scratch - layer.scratch);
+  const int64_t tables = family_of(m).has_learned_positions ? 0 : m.rope_local_theta > 0 ? 2 : 1;
+  const int64_t rotary = tables * seq * m.rotary_dim();
+  out.activations = kFloatBytes * (saved + layer.scratch + rotary);
+  out.logits = kFloatBytes * std::max<int64_t>(0, head_scratch(m, rows) - layer.scratch);
 }
 
 std::vector<UnitSizes> unit_sizes(const TrainConfig& train, int64_t ranks) {
@@ -137,13 +133,15 @@ void offload_optimizer(const TrainConfig& train, const std::vector<UnitSizes>& u
 }  // namespace
 
 std::vector<int64_t> unit_parameters(const ModelConfig& m) {
-  const int64_t q = m.num_attention_heads * m.head_dim;
-  const int64_t qkv = q + 2 * m.num_key_value_heads * m.head_dim;
-  const int64_t layer =
-      2 * m.hidden_size + m.hidden_size * (qkv + q) + 3 * m.hidden_size * m.intermediate_size;
-  std::vector<int64_t> units(static_cast<size_t>(m.num_hidden_layers + 2), layer);
-  units.front() = m.vocab_size * m.hidden_size;
-  units.back() = m.hidden_size + (m.tie_word_embeddings ? 0 : m.vocab_size * m.hidden_size);
+  const auto sum_of = [](const std::vector<ModelTensor>& tensors) {
+    int64_t sum = 0;
+    for (const ModelTensor& tensor : tensors) sum += tensor.num_elems();
+    return sum;
+  };
+  std::vector<int64_t> units(static_cast<size_t>(m.num_hidden_layers + 2),
+                             sum_of(layer_tensors(m, 0)));
+  units.front() = sum_of(embedding_tensors(m));
+  units.back() = sum_of(head_tensors(m));
   return units;
 }
 

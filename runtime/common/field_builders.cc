@@ -68,11 +68,4 @@ Field required_object(std::string name, std::string doc, Fields children) {
           .children = std::move(children)};
 }
 
-Field only_false(std::string name, std::string doc) {
-  Field field = boolean(std::move(name), false, std::move(doc));
-  field.choices = {false};
-  field.planned = {"true"};
-  return field;
-}
-
 }  // namespace lockstep::common

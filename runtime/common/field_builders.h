@@ -26,7 +26,5 @@ Field choice(std::string name, std::vector<nlohmann::json> choices,
              std::vector<std::string> planned, std::string doc);
 Field object(std::string name, std::string doc, Fields children);
 Field required_object(std::string name, std::string doc, Fields children);
-// A flag of config.json of which only `false` is honoured.
-Field only_false(std::string name, std::string doc);
 
 }  // namespace lockstep::common

@@ -1,5 +1,6 @@
 #include "runtime/common/field_builders.h"
 #include "runtime/common/frozen_units.h"
+#include "runtime/common/model_family.h"
 #include "runtime/common/train_sections.h"
 
 namespace lockstep::common {
@@ -20,36 +21,8 @@ Fields model_sizes() {
   };
 }
 
-Field model_config() {
-  Fields children = {
-      choice("model_type", {"llama"}, {"gpt2", "mistral", "qwen2", "qwen3", "gemma", "phi3"},
-             "Family of models."),
-      {.name = "architectures",
-       .type = FieldType::kList,
-       .doc = "Accepted so that a config.json can be pasted.",
-       .min_items = 1,
-       .max_items = 1,
-       .element = {choice("", {"LlamaForCausalLM"}, {}, "")}},
-  };
-  for (Field& field : model_sizes()) children.push_back(std::move(field));
-  const Fields rest = {
-      positive(number("rms_norm_eps", 0, 1, 1e-6, "Added to the mean square in RMSNorm.")),
-      positive(number("rope_theta", 0, 1e12, 10000, "Base of the rotary embedding.")),
-      number("initializer_range", 0, 1, 0.02, "Standard deviation of the initial weights."),
-      boolean("tie_word_embeddings", false, "Whether embedding and head share their weights."),
-      choice("hidden_act", {"silu"}, {"gelu", "relu", "gelu_pytorch_tanh"},
-             "Activation of the feed-forward layers."),
-      only_false("attention_bias", "Whether attention projections have a bias."),
-      only_false("mlp_bias", "Whether feed-forward projections have a bias."),
-  };
-  children.insert(children.end(), rest.begin(), rest.end());
-  Field config = required_object(
-      "config", "Fields of a Hugging Face config.json of a Llama-style decoder.", children);
-  config.planned = {
-      "torch_dtype",       "dtype",          "rope_scaling",   "rope_parameters",
-      "attention_dropout", "bos_token_id",   "eos_token_id",   "pad_token_id",
-      "use_cache",         "pretraining_tp", "sliding_window", "transformers_version"};
-  config.rules = {
+std::vector<CelRule> head_rules() {
+  return {
       {"!has(self.num_key_value_heads) || self.num_attention_heads % self.num_key_value_heads == 0",
        "num_attention_heads must be divisible by num_key_value_heads", ".num_key_value_heads"},
       {"has(self.head_dim) || self.hidden_size % self.num_attention_heads == 0",
@@ -60,6 +33,115 @@ Field model_config() {
       {"has(self.head_dim) || self.hidden_size / self.num_attention_heads <= 256",
        "the width of a head must be at most 256", ".num_attention_heads"},
   };
+}
+
+// Absent unless given: what it is then depends on the family.
+Field if_given(Field field) {
+  field.default_value = nullptr;
+  return field;
+}
+
+Field number_if_given(std::string name, std::string doc) {
+  return if_given(positive(number(std::move(name), 0, 1e12, 1, std::move(doc))));
+}
+
+std::vector<nlohmann::json> names_of_families(bool architectures) {
+  std::vector<nlohmann::json> names;
+  for (const ModelFamily& family : model_families()) {
+    names.emplace_back(architectures ? family.architecture : family.model_type);
+  }
+  return names;
+}
+
+Field rope_object(std::string name, std::string doc) {
+  Field type = required(choice("rope_type", {"default", "linear", "llama3", "yarn"},
+                               {"dynamic", "longrope", "proportional"}, "How lengths are scaled."));
+  type.default_value = nullptr;
+  Field field = if_given(
+      object(std::move(name), std::move(doc),
+             {std::move(type), number_if_given("rope_theta", "Base of the rotary embedding."),
+              number_if_given("factor", "By how much lengths are stretched."),
+              number_if_given("low_freq_factor", "Of llama3: waves from there on are stretched."),
+              number_if_given("high_freq_factor", "Of llama3: waves up to there are kept."),
+              integer("original_max_position_embeddings", 1, 1 << 24,
+                      "Of llama3 and yarn: the length first trained with."),
+              number_if_given("beta_fast", "Of yarn: rotations from there on are kept."),
+              number_if_given("beta_slow", "Of yarn: rotations up to there are stretched."),
+              number_if_given("attention_factor", "Of yarn: scale of cosines and sines."),
+              number_if_given("mscale", "Of yarn: part of the attention factor."),
+              number_if_given("mscale_all_dim", "Of yarn: part of the attention factor."),
+              if_given(boolean("truncate", true, "Of yarn: whole dimensions bound the ramp."))}));
+  field.planned = {"type", "short_factor", "long_factor", "partial_rotary_factor"};
+  return field;
+}
+
+Fields windows_and_positions() {
+  return {
+      if_given(positive(number("rope_theta", 0, 1e12, 10000, "Base of the rotary embedding."))),
+      rope_object("rope_parameters", "The rotary embedding as Transformers 5 writes it."),
+      rope_object("rope_scaling", "The same as earlier versions write it."),
+      number_if_given("rope_local_base_freq", "Of gemma3: the base in layers with a window."),
+      number_if_given("partial_rotary_factor", "Of phi3: share of a head that is turned."),
+      integer("sliding_window", 1, 1 << 24, "Keys that a token sees, itself included."),
+      if_given(boolean("use_sliding_window", false, "Of qwen: whether there is a window.")),
+      integer("max_window_layers", 0, 1024, "Of qwen: the first layer with the window."),
+      {.name = "layer_types",
+       .type = FieldType::kList,
+       .doc = "Which layers have the window, where not all have.",
+       .min_items = 1,
+       .max_items = 1024,
+       .element = {choice("", {"full_attention", "sliding_attention"}, {"linear_attention"}, "")}},
+  };
+}
+
+Fields scales_and_caps() {
+  return {
+      number_if_given("attention_multiplier", "Of granite: of attention scores."),
+      number_if_given("embedding_multiplier", "Of granite: of the embedding."),
+      number_if_given("residual_multiplier", "Of granite: of what a layer adds to the stream."),
+      number_if_given("logits_scaling", "Of granite: logits are divided by it."),
+      integer("query_pre_attn_scalar", 1, 1 << 16, "Of gemma: scores are divided by its root."),
+      number_if_given("attn_logit_softcapping", "Of gemma: soft-cap of attention scores."),
+      number_if_given("final_logit_softcapping", "Of gemma: soft-cap of logits."),
+  };
+}
+
+Field model_config() {
+  Fields children = {
+      choice("model_type", names_of_families(false),
+             {"gemma", "gemma3", "gpt_neox", "gpt_oss", "mixtral", "olmo", "phi", "qwen3_moe"},
+             "Family of models."),
+      {.name = "architectures",
+       .type = FieldType::kList,
+       .doc = "Accepted so that a config.json can be pasted.",
+       .min_items = 1,
+       .max_items = 1,
+       .element = {choice("", names_of_families(true), {}, "")}},
+  };
+  for (Field& field : model_sizes()) children.push_back(std::move(field));
+  const Fields rest = {
+      if_given(positive(number("rms_norm_eps", 0, 1, 1e-6,
+                               "Added to the mean square in RMSNorm, the variance in LayerNorm."))),
+      number("initializer_range", 0, 1, 0.02, "Standard deviation of the initial weights."),
+      if_given(
+          boolean("tie_word_embeddings", false, "Whether embedding and head share their weights.")),
+      if_given(choice("hidden_act", {"silu", "gelu_pytorch_tanh", "gelu_new"}, {"gelu", "relu"},
+                      "Activation of the feed-forward layers: the family's own.")),
+      boolean("attention_bias", false, "Whether attention projections have a bias."),
+      boolean("mlp_bias", false, "Whether feed-forward projections have a bias."),
+  };
+  children.insert(children.end(), rest.begin(), rest.end());
+  for (Field& field : windows_and_positions()) children.push_back(std::move(field));
+  for (Field& field : scales_and_caps()) children.push_back(std::move(field));
+  Field config = required_object(
+      "config",
+      "Fields of a Hugging Face config.json; what is not given has Transformers' value of the "
+      "family.",
+      children);
+  config.planned = {"torch_dtype",  "dtype",          "attention_dropout",
+                    "bos_token_id", "eos_token_id",   "pad_token_id",
+                    "use_cache",    "pretraining_tp", "transformers_version"};
+  config.rules = head_rules();
   return config;
 }
 

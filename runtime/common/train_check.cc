@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "runtime/common/frozen_units.h"
+#include "runtime/common/model_check.h"
 #include "runtime/common/quantity.h"
 #include "runtime/common/suggest.h"
 #include "runtime/common/train_bounds.h"
@@ -161,6 +162,13 @@ void check_heads(Relations& out) {
     out.report(given ? ".model.config.head_dim" : ".model.config.num_attention_heads",
                std::string("the width of a head must be even and at most 256, found ")
                    .append(text_of(*head_dim)));
+  }
+}
+
+void check_model(Relations& out) {
+  if (!out.problems.empty()) return;
+  if (const std::optional<ModelProblem> problem = find_model_problem(out.train)) {
+    out.report(".model.config." + problem->key, problem->message, problem->hint);
   }
 }
 
@@ -344,6 +352,7 @@ Problems check_train_relations(const json& train, int64_t ranks, const std::stri
   check_parallelism(out, ranks);
   check_frozen(out);
   check_heads(out);
+  check_model(out);
   check_lengths(out);
   check_length_of_run(out);
   check_evaluation(out);

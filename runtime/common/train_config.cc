@@ -6,6 +6,7 @@
 #include "runtime/common/choose_strategy.h"
 #include "runtime/common/document.h"
 #include "runtime/common/frozen_units.h"
+#include "runtime/common/model_json.h"
 #include "runtime/common/quantity.h"
 #include "runtime/common/suggest.h"
 #include "runtime/common/train_fields.h"
@@ -14,22 +15,6 @@ namespace lockstep::common {
 namespace {
 
 using nlohmann::json;
-
-ModelConfig decode_model(const json& config) {
-  return {.model_type = config.at("model_type").get<std::string>(),
-          .vocab_size = config.at("vocab_size").get<int64_t>(),
-          .hidden_size = config.at("hidden_size").get<int64_t>(),
-          .intermediate_size = config.at("intermediate_size").get<int64_t>(),
-          .num_hidden_layers = config.at("num_hidden_layers").get<int64_t>(),
-          .num_attention_heads = config.at("num_attention_heads").get<int64_t>(),
-          .num_key_value_heads = config.at("num_key_value_heads").get<int64_t>(),
-          .head_dim = config.at("head_dim").get<int64_t>(),
-          .max_position_embeddings = config.at("max_position_embeddings").get<int64_t>(),
-          .rms_norm_eps = config.at("rms_norm_eps").get<double>(),
-          .rope_theta = config.at("rope_theta").get<double>(),
-          .initializer_range = config.at("initializer_range").get<double>(),
-          .tie_word_embeddings = config.at("tie_word_embeddings").get<bool>()};
-}
 
 std::vector<bool> decode_frozen(const json& model, int64_t num_layers) {
   const auto found = model.find("frozen");
@@ -221,7 +206,7 @@ TrainConfig decode_train(const json& train) {
   const json& batch = full.at("batch");
   const json& checkpoint = full.at("checkpoint");
   const auto resume = checkpoint.at("resume").get<std::string>();
-  const ModelConfig model = decode_model(full.at("model").at("config"));
+  const ModelConfig model = decode_model_json(full.at("model").at("config")).value();
   return {
       .model = model,
       .frozen = decode_frozen(full.at("model"), model.num_hidden_layers),

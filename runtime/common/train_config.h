@@ -11,27 +11,11 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/common/dtype.h"
+#include "runtime/common/model_config.h"
 #include "runtime/common/problem.h"
 #include "runtime/common/result.h"
 
 namespace lockstep::common {
-
-// Fields of a Hugging Face config.json of a Llama-style decoder.
-struct ModelConfig {
-  std::string model_type;  // "llama"
-  int64_t vocab_size = 0;
-  int64_t hidden_size = 0;
-  int64_t intermediate_size = 0;
-  int64_t num_hidden_layers = 0;
-  int64_t num_attention_heads = 0;
-  int64_t num_key_value_heads = 0;
-  int64_t head_dim = 0;  // hidden_size / num_attention_heads unless given
-  int64_t max_position_embeddings = 0;
-  double rms_norm_eps = 1e-6;
-  double rope_theta = 10000.0;
-  double initializer_range = 0.02;
-  bool tie_word_embeddings = false;  // the head uses the embedding's weights
-};
 
 struct DataConfig {
   enum class Format { kAuto, kText, kJsonl, kTokens };

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/common/model_json.h"
 #include "runtime/common/train_bounds.h"
 #include "runtime/common/train_config.h"
 
@@ -64,7 +65,29 @@ void resolve_batch(json& batch, int64_t ranks, std::vector<std::string>& notes) 
   }
 }
 
+bool has_rope_theta(const json& config) {
+  for (const char* const key : {"rope_parameters", "rope_scaling"}) {
+    const auto rope = config.find(key);
+    if (rope != config.end() && rope->is_object() && rope->contains("rope_theta")) return true;
+  }
+  return false;
+}
+
+// What the family takes for keys that are not given; the heads are resolve_model()'s.
+void resolve_family(json& config) {
+  const auto type = config.find("model_type");
+  if (type == config.end() || !type->is_string()) return;
+  const json defaults = default_model_json(type->get<std::string>());
+  for (const auto& [key, value] : defaults.items()) {
+    if (value.is_null() || config.contains(key)) continue;
+    if (key == "head_dim" || key == "num_key_value_heads") continue;
+    if (key == "rope_theta" && has_rope_theta(config)) continue;
+    config[key] = value;
+  }
+}
+
 void resolve_model(json& config, std::vector<std::string>& notes) {
+  resolve_family(config);
   const std::optional<int64_t> heads = positive(config, "num_attention_heads");
   const std::optional<int64_t> hidden = positive(config, "hidden_size");
   if (!heads) return;

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cassert>
 
-#include "runtime/model/layout.h"
+#include "runtime/common/buffer_layout.h"
 
 namespace lockstep::runtime {
 namespace {
+
+using common::Layout;
 
 constexpr int64_t kBlockElems = kRecordBlockBytes / static_cast<int64_t>(sizeof(float));
 

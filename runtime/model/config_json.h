@@ -1,4 +1,4 @@
-// The config.json of a Hugging Face Llama directory, written and read back.
+// The config.json of a Hugging Face directory, written and read back.
 #pragma once
 
 #include <string>
@@ -10,15 +10,13 @@
 
 namespace lockstep::runtime {
 
-// The text of the config.json (LlamaForCausalLM) from which Transformers builds this model.
+// The text of the config.json from which Transformers builds this model.
 //   dtype: of the weights beside it.
 std::string encode_config_json(const common::ModelConfig& config,
                                common::DType dtype = common::DType::kFp32);
 
-// Reads the text of a config.json; keys that do not change the model are ignored.
-// Errors: kInvalidArgument naming the field, for a value that is missing, of the wrong type, out of
-// bounds, or that asks for what the decoder does not do (another architecture, scaled rotary
-// embeddings, biases, dropout, quantized weights).
+// Reads the text of a config.json; see decode_model_json() in common/model_json.h.
+// Errors: its own, and kInvalidArgument for what is not an object.
 common::Result<common::ModelConfig> decode_config_json(std::string_view text);
 
 // decode_config_json() of a file; kNotFound if it cannot be read. Messages name the file.

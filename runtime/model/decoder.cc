@@ -5,10 +5,10 @@
 #include <string>
 #include <utility>
 
-#include "runtime/kernels/elementwise.h"
 #include "runtime/model/decoder_layer.h"
 #include "runtime/model/embedding.h"
 #include "runtime/model/head.h"
+#include "runtime/model/rotary.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -31,6 +31,9 @@ void check(const common::ModelConfig& config, const BatchShape& shape) {
   require_positive(shape.seq, "sequence length");
   require(config.num_attention_heads % config.num_key_value_heads == 0,
           "num_key_value_heads must divide num_attention_heads");
+  require(!common::family_of(config).has_learned_positions ||
+              shape.seq <= config.max_position_embeddings,
+          "sequence length must be at most max_position_embeddings");
   require(config.head_dim % 2 == 0 && config.head_dim <= 256,
           "head_dim must be even and at most 256, found " + std::to_string(config.head_dim));
 }
@@ -41,12 +44,18 @@ Decoder::Decoder(const common::ModelConfig& config, const BatchShape& shape,
                  common::ActivationCheckpointing checkpointing, DType dtype, bool offloads_saved)
     : config_(config), shape_(shape), checkpointing_(checkpointing) {
   check(config, shape);
-  rotary_.resize(static_cast<size_t>(shape.seq * config.head_dim));
-  rotary_table(shape.seq, config.head_dim, config.rope_theta, rotary_.data());
+  if (!common::family_of(config).has_learned_positions) {
+    rotary_ = rotary_values(config, shape.seq, /*has_window=*/false);
+  }
+  if (config.rope_local_theta > 0) {
+    local_rotary_ = rotary_values(config, shape.seq, /*has_window=*/true);
+  }
 
   blocks_.push_back(std::make_unique<Embedding>(config));
   for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
-    blocks_.push_back(std::make_unique<DecoderLayer>(config, i, rotary_, dtype));
+    const bool is_local = !local_rotary_.empty() && config.window_of(i) > 0;
+    blocks_.push_back(
+        std::make_unique<DecoderLayer>(config, i, is_local ? local_rotary_ : rotary_, dtype));
   }
   blocks_.push_back(std::make_unique<Head>(config, dtype));
 
@@ -150,7 +159,8 @@ std::vector<float> Decoder::next_token_logits(std::span<const int32_t> tokens,
 }
 
 int64_t Decoder::buffer_bytes() const {
-  return buffers_->num_bytes() + static_cast<int64_t>(rotary_.size() * sizeof(float));
+  return buffers_->num_bytes() +
+         static_cast<int64_t>((rotary_.size() + local_rotary_.size()) * sizeof(float));
 }
 
 }  // namespace lockstep::runtime

@@ -1,4 +1,4 @@
-// A Llama-style decoder: embedding, layers, head-and-loss, with the buffers of one micro-batch.
+// A decoder: embedding, layers, head-and-loss, with the buffers of one micro-batch.
 #pragma once
 
 #include <cstdint>
@@ -75,8 +75,9 @@ class Decoder {
   int64_t shared_holds_ = -1;  // the block whose saved floats the shared buffer holds; -1: nobody's
   ConstValues lent_weights_;   // by lend_tied(), until the last block has run
   float* lent_gradient_ = nullptr;
-  std::vector<float> rotary_;                   // [seq, head_dim]
-  std::vector<std::unique_ptr<Block>> blocks_;  // layers read rotary_
+  std::vector<float> rotary_;        // [seq, rotary_dim]; empty with learned positions
+  std::vector<float> local_rotary_;  // of layers with a window, where they have their own
+  std::vector<std::unique_ptr<Block>> blocks_;  // layers read the rotary tables
   std::optional<ActivationBuffers> buffers_;
 };
 

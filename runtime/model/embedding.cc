@@ -1,17 +1,40 @@
 #include "runtime/model/embedding.h"
 
+#include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <string>
 
+#include "runtime/common/model_family.h"
 #include "runtime/kernels/elementwise.h"
 
 namespace lockstep::runtime {
+namespace {
+
+int64_t position_of(const BatchShape& shape, const MicroBatchIo& io, int64_t row) {
+  return io.positions == nullptr ? row % shape.seq : io.positions[row];
+}
+
+float multiplier_of(const common::ModelConfig& config) {
+  const bool scales = common::family_of(config).scales_embedding;
+  return static_cast<float>(scales ? std::sqrt(static_cast<double>(config.hidden_size))
+                                   : config.embedding_multiplier);
+}
+
+}  // namespace
 
 Embedding::Embedding(const common::ModelConfig& config)
     : vocab_size_(config.vocab_size),
       hidden_size_(config.hidden_size),
       is_tied_(config.tie_word_embeddings),
+      num_positions_(
+          common::family_of(config).has_learned_positions ? config.max_position_embeddings : 0),
+      multiplier_(multiplier_of(config)),
       unit_(embedding_unit(config)) {}
+
+int64_t Embedding::scratch_elems(const BatchShape&) const {
+  return num_positions_ > 0 ? hidden_size_ : 0;
+}
 
 void Embedding::forward(const BatchShape& shape, ConstValues params, MicroBatchIo& io,
                         const BlockBuffers& buffers) const {
@@ -24,18 +47,37 @@ void Embedding::forward(const BatchShape& shape, ConstValues params, MicroBatchI
     }
   }
   embedding_forward(shape.rows(), hidden_size_, io.tokens, params, buffers.y);
+  if (multiplier_ != 1) scale(shape.rows() * hidden_size_, multiplier_, buffers.y, buffers.y);
+  for (int64_t row = 0; num_positions_ > 0 && row < shape.rows(); ++row) {
+    const int64_t place = vocab_size_ + position_of(shape, io, row);
+    widen(hidden_size_, params.from(place * hidden_size_), buffers.scratch);
+    add_in_place(hidden_size_, buffers.scratch, buffers.y + row * hidden_size_);
+  }
 }
 
+// A tied head has written its part of the first tensor's gradient.
 void Embedding::backward(const BatchShape& shape, ConstValues /*params*/, MicroBatchIo& io,
                          const BlockBuffers& buffers, float* gradients) const {
-  if (is_tied_) {
-    for (int64_t row = 0; row < shape.rows(); ++row) {
-      add_in_place(hidden_size_, buffers.dy + row * hidden_size_,
-                   gradients + io.tokens[row] * hidden_size_);
-    }
+  float* const d_positions = gradients + vocab_size_ * hidden_size_;
+  std::fill_n(d_positions, num_positions_ * hidden_size_, 0.0f);
+  for (int64_t row = 0; num_positions_ > 0 && row < shape.rows(); ++row) {
+    add_in_place(hidden_size_, buffers.dy + row * hidden_size_,
+                 d_positions + position_of(shape, io, row) * hidden_size_);
+  }
+  if (!is_tied_ && multiplier_ == 1) {
+    embedding_backward(shape.rows(), hidden_size_, vocab_size_, io.tokens, buffers.dy, gradients);
     return;
   }
-  embedding_backward(shape.rows(), hidden_size_, vocab_size_, io.tokens, buffers.dy, gradients);
+  if (!is_tied_) std::fill_n(gradients, vocab_size_ * hidden_size_, 0.0f);
+  for (int64_t row = 0; row < shape.rows(); ++row) {
+    const float* const dy = buffers.dy + row * hidden_size_;
+    float* const to = gradients + io.tokens[row] * hidden_size_;
+    if (multiplier_ == 1) {
+      add_in_place(hidden_size_, dy, to);
+    } else {
+      add_scaled(hidden_size_, multiplier_, dy, to);
+    }
+  }
 }
 
 }  // namespace lockstep::runtime

@@ -1,4 +1,5 @@
-// The first block: one row of the embedding table per token.
+// The first block: one row of the embedding table per token, with one of its position in families
+// that learn positions.
 #pragma once
 
 #include "runtime/common/train_config.h"
@@ -14,7 +15,7 @@ class Embedding final : public Block {
 
   const Unit& unit() const override { return unit_; }
   SavedElems saved_elems(const BatchShape&) const override { return {}; }
-  int64_t scratch_elems(const BatchShape&) const override { return 0; }
+  int64_t scratch_elems(const BatchShape& shape) const override;
   void forward(const BatchShape& shape, ConstValues params, MicroBatchIo& io,
                const BlockBuffers& buffers) const override;
   void recompute(const BatchShape&, ConstValues, const MicroBatchIo&, const BlockBuffers&,
@@ -26,6 +27,8 @@ class Embedding final : public Block {
   int64_t vocab_size_;
   int64_t hidden_size_;
   bool is_tied_;
+  int64_t num_positions_;  // 0: none are learned
+  float multiplier_;
   Unit unit_;
 };
 

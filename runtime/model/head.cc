@@ -5,31 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "runtime/common/buffer_layout.h"
 #include "runtime/kernels/elementwise.h"
-#include "runtime/model/layout.h"
 #include "runtime/model/linear.h"
 
 namespace lockstep::runtime {
 namespace {
-
-struct ScratchLayout {
-  int64_t normed = 0;    // [rows, hidden], of the type of computation
-  int64_t d_normed = 0;  // [rows, hidden]
-  int64_t rstd = 0;      // [rows]
-  int64_t logits = 0;    // [rows of a chunk, vocab], then their gradient
-  int64_t num_elems = 0;
-};
-
-ScratchLayout scratch_layout(int64_t rows, int64_t hidden, int64_t vocab) {
-  Layout layout;
-  ScratchLayout scratch;
-  scratch.normed = layout.take(rows * hidden);
-  scratch.d_normed = layout.take(rows * hidden);
-  scratch.rstd = layout.take(rows);
-  scratch.logits = layout.take(std::min(rows, loss_chunk_rows(vocab)) * vocab);
-  scratch.num_elems = layout.num_elems();
-  return scratch;
-}
 
 struct RowRange {
   int64_t begin = 0;
@@ -57,32 +38,67 @@ void require_labels(const BatchShape& shape, const int32_t* labels, int64_t voca
 
 }  // namespace
 
+struct Head::Scratch {
+  int64_t normed = 0;    // [rows, hidden], of the type of computation
+  int64_t d_normed = 0;  // [rows, hidden]
+  int64_t stats = 0;     // of the norm
+  int64_t wide = 0;      // of the norm
+  int64_t logits = 0;    // [rows of a chunk, vocab], then their gradient
+  int64_t capped = 0;    // the same, kept for the gradient of the soft-cap
+  int64_t num_elems = 0;
+};
+
 Head::Head(const common::ModelConfig& config, DType dtype)
     : vocab_size_(config.vocab_size),
       hidden_size_(config.hidden_size),
       is_tied_(config.tie_word_embeddings),
       dtype_(dtype),
-      eps_(static_cast<float>(config.rms_norm_eps)),
+      norm_(config, config.hidden_size),
+      logit_factor_(static_cast<float>(1 / config.logits_scaling)),
+      softcap_(static_cast<float>(config.logit_softcap)),
       unit_(head_unit(config)) {}
 
+Head::Scratch Head::scratch_layout(int64_t rows) const {
+  const int64_t chunk = std::min(rows, loss_chunk_rows(vocab_size_)) * vocab_size_;
+  common::Layout layout;
+  Scratch scratch;
+  scratch.normed = layout.take(rows * hidden_size_);
+  scratch.d_normed = layout.take(rows * hidden_size_);
+  scratch.stats = layout.take(norm_.stats_elems(rows));
+  scratch.wide = layout.take(norm_.wide_elems());
+  scratch.logits = layout.take(chunk);
+  scratch.capped = layout.take(softcap_ > 0 ? chunk : 0);
+  scratch.num_elems = layout.num_elems();
+  return scratch;
+}
+
 int64_t Head::scratch_elems(const BatchShape& shape) const {
-  return scratch_layout(shape.rows(), hidden_size_, vocab_size_).num_elems;
+  return scratch_layout(shape.rows()).num_elems;
+}
+
+ConstValues Head::lm_head(ConstValues params, const BlockBuffers& buffers) const {
+  return is_tied_ ? buffers.tied_weight : params.from(unit_.tensors.back().begin_elem);
+}
+
+void Head::make_logits(int64_t rows, ConstValues x, ConstValues weight, float* out) const {
+  linear_forward({rows, hidden_size_, vocab_size_}, x, weight, out);
+  if (logit_factor_ != 1) scale(rows * vocab_size_, logit_factor_, out, out);
+  if (softcap_ > 0) softcap_forward(rows * vocab_size_, softcap_, out);
 }
 
 void Head::forward(const BatchShape& shape, ConstValues params, MicroBatchIo& io,
                    const BlockBuffers& buffers) const {
   require_labels(shape, io.labels, vocab_size_);
   const int64_t rows = shape.rows();
-  const ScratchLayout temp = scratch_layout(rows, hidden_size_, vocab_size_);
+  const Scratch temp = scratch_layout(rows);
   const Values normed = {dtype_, buffers.scratch + temp.normed};
   float* const logits = buffers.scratch + temp.logits;
-  const ConstValues weight = is_tied_ ? buffers.tied_weight : params.from(hidden_size_);
-  rms_norm_forward(rows, hidden_size_, eps_, buffers.x, params, normed,
-                   buffers.scratch + temp.rstd);
+  const ConstValues weight = lm_head(params, buffers);
+  norm_.forward(rows, buffers.x, params, normed, buffers.scratch + temp.stats,
+                buffers.scratch + temp.wide);
   io.loss_sum = 0;
   for (const RowRange& chunk : loss_chunks(rows, vocab_size_)) {
-    linear_forward({chunk.count, hidden_size_, vocab_size_},
-                   normed.from(chunk.begin * hidden_size_), weight, logits);
+    make_logits(chunk.count, normed.from(chunk.begin * hidden_size_), weight, logits);
     io.loss_sum +=
         cross_entropy(chunk.count, vocab_size_, io.labels + chunk.begin, io.loss_scale, logits);
   }
@@ -93,39 +109,44 @@ void Head::backward(const BatchShape& shape, ConstValues params, MicroBatchIo& i
                     const BlockBuffers& buffers, float* gradients) const {
   require_labels(shape, io.labels, vocab_size_);
   const int64_t rows = shape.rows();
-  const ScratchLayout temp = scratch_layout(rows, hidden_size_, vocab_size_);
-  float* const rstd = buffers.scratch + temp.rstd;
+  const Scratch temp = scratch_layout(rows);
+  float* const stats = buffers.scratch + temp.stats;
+  float* const wide = buffers.scratch + temp.wide;
   const Values normed = {dtype_, buffers.scratch + temp.normed};
   float* const d_normed = buffers.scratch + temp.d_normed;
   float* const logits = buffers.scratch + temp.logits;
-  const ConstValues weight = is_tied_ ? buffers.tied_weight : params.from(hidden_size_);
-  float* const d_weight = is_tied_ ? buffers.tied_gradient : at(gradients, hidden_size_);
+  float* const capped = buffers.scratch + temp.capped;
+  const ConstValues weight = lm_head(params, buffers);
+  float* const d_weight =
+      is_tied_ ? buffers.tied_gradient : at(gradients, unit_.tensors.back().begin_elem);
 
-  rms_norm_forward(rows, hidden_size_, eps_, buffers.x, params, normed, rstd);
+  norm_.forward(rows, buffers.x, params, normed, stats, wide);
   io.loss_sum = 0;
   for (const RowRange& chunk : loss_chunks(rows, vocab_size_)) {
     const LinearShape product = {chunk.count, hidden_size_, vocab_size_};
+    const int64_t num_logits = chunk.count * vocab_size_;
     const ConstValues x = normed.from(chunk.begin * hidden_size_);
-    linear_forward(product, x, weight, logits);
+    make_logits(chunk.count, x, weight, logits);
+    if (softcap_ > 0) std::copy_n(logits, num_logits, capped);
     io.loss_sum +=
         cross_entropy(chunk.count, vocab_size_, io.labels + chunk.begin, io.loss_scale, logits);
+    if (softcap_ > 0) softcap_backward(num_logits, softcap_, capped, logits);
+    if (logit_factor_ != 1) scale(num_logits, logit_factor_, logits, logits);
     const Values d_logits = {dtype_, logits};
-    if (dtype_ != DType::kFp32) narrow(chunk.count * vocab_size_, logits, d_logits);
+    if (dtype_ != DType::kFp32) narrow(num_logits, logits, d_logits);
     if (chunk.begin == 0) linear_weight_gradient(product, d_logits, x, d_weight);
     if (chunk.begin != 0) linear_weight_gradient_add(product, d_logits, x, d_weight);
     linear_input_gradient(product, d_logits, weight, d_normed + chunk.begin * hidden_size_);
   }
-  rms_norm_backward(rows, hidden_size_, buffers.x, params, rstd, d_normed, nullptr, buffers.dx,
-                    gradients);
+  norm_.backward(rows, buffers.x, params, stats, d_normed, nullptr, buffers.dx, gradients, wide);
 }
 
 void Head::logits(int64_t rows, ConstValues params, const float* x, const BlockBuffers& buffers,
                   float* out) const {
-  const ScratchLayout temp = scratch_layout(rows, hidden_size_, vocab_size_);
+  const Scratch temp = scratch_layout(rows);
   const Values normed = {dtype_, buffers.scratch + temp.normed};
-  const ConstValues weight = is_tied_ ? buffers.tied_weight : params.from(hidden_size_);
-  rms_norm_forward(rows, hidden_size_, eps_, x, params, normed, buffers.scratch + temp.rstd);
-  linear_forward({rows, hidden_size_, vocab_size_}, normed, weight, out);
+  norm_.forward(rows, x, params, normed, buffers.scratch + temp.stats, buffers.scratch + temp.wide);
+  make_logits(rows, normed, lm_head(params, buffers), out);
 }
 
 }  // namespace lockstep::runtime

@@ -6,6 +6,7 @@
 
 #include "runtime/common/train_config.h"
 #include "runtime/model/block.h"
+#include "runtime/model/norm.h"
 
 namespace lockstep::runtime {
 
@@ -53,11 +54,19 @@ class Head final : public Block {
               float* out) const;
 
  private:
+  struct Scratch;
+  Scratch scratch_layout(int64_t rows) const;
+  // Logits of a chunk of rows, scaled and capped.
+  void make_logits(int64_t rows, ConstValues x, ConstValues weight, float* out) const;
+  ConstValues lm_head(ConstValues params, const BlockBuffers& buffers) const;
+
   int64_t vocab_size_;
   int64_t hidden_size_;
   bool is_tied_;
   DType dtype_;
-  float eps_;
+  Norm norm_;
+  float logit_factor_;
+  float softcap_;  // 0: none
   Unit unit_;
 };
 

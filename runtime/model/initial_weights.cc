@@ -88,8 +88,8 @@ void initial_weights(const Unit& unit, uint64_t seed, double initializer_range, 
     if (begin >= end) continue;
     const std::span<float> part =
         out.subspan(static_cast<size_t>(begin - begin_elem), static_cast<size_t>(end - begin));
-    if (tensor.init == Init::kOnes) {
-      std::fill(part.begin(), part.end(), 1.0f);
+    if (tensor.init != Init::kNormal) {
+      std::fill(part.begin(), part.end(), tensor.init == Init::kOnes ? 1.0f : 0.0f);
     } else {
       fill_normal(seed, hash_name(tensor.name), initializer_range, begin - tensor.begin_elem, part);
     }

@@ -1,5 +1,8 @@
 #include "runtime/model/linear.h"
 
+#include <algorithm>
+
+#include "runtime/kernels/elementwise.h"
 #include "runtime/kernels/gemm.h"
 
 namespace lockstep::runtime {
@@ -7,13 +10,21 @@ namespace {
 
 void product_with_transposed_weight(const LinearShape& shape, ConstValues x, ConstValues weight,
                                     float beta, float* y) {
+  const auto lies = shape.is_in_by_out ? Transpose::kNo : Transpose::kYes;
   gemm({.m = shape.rows, .n = shape.out, .k = shape.in}, {.data = x, .leading = shape.in},
-       {.data = weight, .leading = shape.in, .transpose = Transpose::kYes}, beta, y, shape.out);
+       {.data = weight, .leading = shape.is_in_by_out ? shape.out : shape.in, .transpose = lies},
+       beta, y, shape.out);
 }
 
 void product_of_rows(const LinearShape& shape, ConstValues dy, ConstValues x, float beta,
                      float* d_weight) {
   if (d_weight == nullptr) return;
+  if (shape.is_in_by_out) {
+    gemm({.m = shape.in, .n = shape.out, .k = shape.rows},
+         {.data = x, .leading = shape.in, .transpose = Transpose::kYes},
+         {.data = dy, .leading = shape.out}, beta, d_weight, shape.out);
+    return;
+  }
   gemm({.m = shape.out, .n = shape.in, .k = shape.rows},
        {.data = dy, .leading = shape.out, .transpose = Transpose::kYes},
        {.data = x, .leading = shape.in}, beta, d_weight, shape.in);
@@ -32,7 +43,10 @@ void linear_forward_add(const LinearShape& shape, ConstValues x, ConstValues wei
 void linear_input_gradient(const LinearShape& shape, ConstValues dy, ConstValues weight,
                            float* dx) {
   gemm({.m = shape.rows, .n = shape.in, .k = shape.out}, {.data = dy, .leading = shape.out},
-       {.data = weight, .leading = shape.in}, 0.0f, dx, shape.in);
+       {.data = weight,
+        .leading = shape.is_in_by_out ? shape.out : shape.in,
+        .transpose = shape.is_in_by_out ? Transpose::kYes : Transpose::kNo},
+       0.0f, dx, shape.in);
 }
 
 void linear_weight_gradient(const LinearShape& shape, ConstValues dy, ConstValues x,
@@ -43,6 +57,20 @@ void linear_weight_gradient(const LinearShape& shape, ConstValues dy, ConstValue
 void linear_weight_gradient_add(const LinearShape& shape, ConstValues dy, ConstValues x,
                                 float* d_weight) {
   product_of_rows(shape, dy, x, 1.0f, d_weight);
+}
+
+void add_bias(const LinearShape& shape, ConstValues bias, float* y, float* wide) {
+  widen(shape.out, bias, wide);
+  for (int64_t row = 0; row < shape.rows; ++row) add_in_place(shape.out, wide, y + row * shape.out);
+}
+
+void bias_gradient(const LinearShape& shape, ConstValues dy, float* d_bias, float* wide) {
+  if (d_bias == nullptr) return;
+  std::fill_n(d_bias, shape.out, 0.0f);
+  for (int64_t row = 0; row < shape.rows; ++row) {
+    widen(shape.out, dy.from(row * shape.out), wide);
+    add_in_place(shape.out, wide, d_bias);
+  }
 }
 
 }  // namespace lockstep::runtime

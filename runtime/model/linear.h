@@ -1,5 +1,5 @@
-// y = x W^T with W stored [out, in] as Hugging Face does, and its two gradients. The operands of
-// one call are of one type; results are fp32.
+// y = x W^T with W stored [out, in] as Hugging Face does (of gpt2 [in, out]), a bias, and their
+// gradients. The operands of one call are of one type; results are fp32.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@ struct LinearShape {
   int64_t rows = 0;
   int64_t in = 0;
   int64_t out = 0;
+  bool is_in_by_out = false;  // weight and its gradient are [in, out]
 };
 
 // Where a tensor at `begin_elem` of a unit has its gradient; null in a unit that is frozen.
@@ -38,5 +39,13 @@ void linear_weight_gradient(const LinearShape& shape, ConstValues dy, ConstValue
 // dW += dy^T x; arguments as in linear_weight_gradient().
 void linear_weight_gradient_add(const LinearShape& shape, ConstValues dy, ConstValues x,
                                 float* d_weight);
+
+// y += bias in every row.
+//   y: [rows, out]; bias: [out]; wide: [out] scratch.
+void add_bias(const LinearShape& shape, ConstValues bias, float* y, float* wide);
+
+// The sum of the rows of dy, [rows, out], in their order.
+//   d_bias: [out], written; null: nothing is done. wide: [out] scratch.
+void bias_gradient(const LinearShape& shape, ConstValues dy, float* d_bias, float* wide);
 
 }  // namespace lockstep::runtime

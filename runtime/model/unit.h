@@ -5,18 +5,19 @@
 #include <string>
 #include <vector>
 
-#include "runtime/common/train_config.h"
+#include "runtime/common/model_tensors.h"
 
 namespace lockstep::runtime {
 
-enum class Init { kNormal, kOnes };  // normal with the config's initializer_range; norms are ones
+using Init = common::FirstValues;
 
 struct UnitTensor {
   std::string name;            // Hugging Face name, e.g. "model.layers.0.self_attn.q_proj.weight"
-  std::vector<int64_t> shape;  // [out, in] for matrices
+  std::vector<int64_t> shape;  // [out, in] for matrices, of gpt2 [in, out]
   int64_t begin_elem = 0;      // in the unit
   int64_t num_elems = 0;
   Init init = Init::kNormal;
+  common::TensorRole role = common::TensorRole::kTokenEmbedding;
 };
 
 struct Unit {
@@ -25,7 +26,7 @@ struct Unit {
   int64_t num_elems = 0;
 };
 
-// The token embedding: [vocab, hidden].
+// The token embedding, [vocab, hidden], then that of positions if the family learns one.
 Unit embedding_unit(const common::ModelConfig& config);
 
 // Decoder layer `index`. The rows of q, k, v and those of gate, up follow one another, so that each

@@ -165,6 +165,30 @@ TEST_F(SameBitsTest, WithTiedEmbeddings) {
 }
 
 // The first and a middle unit, so that backward ends early and skips one.
+// One family of every structure: norms before with windows and biases, norms after, both with
+// soft-caps, LayerNorm with learned positions.
+TEST_F(SameBitsTest, WithOtherFamilies) {
+  const std::map<std::string, nlohmann::json> families = {
+      {"qwen2", {{"use_sliding_window", true}, {"sliding_window", 17}, {"max_window_layers", 1}}},
+      {"olmo2", nlohmann::json::object()},
+      {"gemma2", {{"sliding_window", 17}, {"query_pre_attn_scalar", 12}}},
+      {"gpt2", {{"num_key_value_heads", 4}}}};
+  int ranks = 2;
+  for (const auto& [family, fields] : families) {
+    TinyJob job = {.ranks = 1, .steps = 4, .precision = ranks % 2 == 0 ? "fp32" : "bf16"};
+    nlohmann::json config = fields;
+    config["model_type"] = family;
+    job.more = {{"model", {{"config", config}}}};
+    train(job, family);
+    job.ranks = ranks;
+    job.strategy = ranks == 3 ? "ddp" : "zero3";
+    job.activation_checkpointing = ranks == 2 ? "selective" : "none";
+    train(job, family + "-shared");
+    expect_same(family + "-shared", family);
+    ranks = ranks == 4 ? 2 : ranks + 1;
+  }
+}
+
 TEST_F(SameBitsTest, WithFrozenUnits) {
   TinyJob job = {.ranks = 1, .more = {{"model", {{"frozen", {"embedding", "layer.1"}}}}}};
   train(job, "reference");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "runtime/common/model_family.h"
 #include "tests/runtime/model/test_models.h"
 
 namespace lockstep::runtime {
@@ -64,15 +65,16 @@ TEST(ConfigJsonTest, ReadsThetaFromEitherPlace) {
 
 TEST(ConfigJsonTest, RefusesByNameWhatTheDecoderDoesNotDo) {
   const std::vector<std::pair<std::string, json>> cases = {
-      {"model_type", "gpt2"},
+      {"model_type", "gpt_neox"},
       {"architectures", {"LlamaForSequenceClassification"}},
       {"hidden_act", "gelu"},
       {"tie_word_embeddings", "yes"},
-      {"attention_bias", true},
-      {"mlp_bias", true},
       {"attention_dropout", 0.1},
       {"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}},
       {"rope_parameters", {{"rope_type", "llama3"}, {"rope_theta", 50000.0}}},
+      {"rope_parameters", {{"rope_type", "dynamic"}, {"factor", 2.0}}},
+      {"rope_parameters", {{"rope_type", "linear"}, {"factor", -2.0}}},
+      {"rope_parameters", {{"rope_type", "default"}, {"factor", 2.0}}},
       {"rope_parameters", 3},
       {"rope_theta", 12345.0},
       {"rope_theta", -1},
@@ -93,6 +95,76 @@ TEST(ConfigJsonTest, RefusesByNameWhatTheDecoderDoesNotDo) {
     EXPECT_EQ(config.error().code, common::ErrorCode::kInvalidArgument);
     EXPECT_THAT(config.error().message, HasSubstr(key));
   }
+}
+
+TEST(ConfigJsonTest, EveryFamilyReadsBackWhatItWrites) {
+  const std::vector<TestModel> models = family_models();
+  EXPECT_EQ(models.size() + 1, common::model_families().size());
+  for (const TestModel& model : models) {
+    const std::string text = encode_config_json(model.config);
+    const auto back = decode_config_json(text);
+    ASSERT_TRUE(back) << model.name << " " << back.error().message;
+    EXPECT_EQ(encode_config_json(*back), text);
+    EXPECT_EQ(back->attention_scale(), model.config.attention_scale()) << model.name;
+    for (int64_t layer = 0; layer < 3; ++layer) {
+      EXPECT_EQ(back->window_of(layer), model.config.window_of(layer)) << model.name << layer;
+    }
+  }
+}
+
+TEST(ConfigJsonTest, ReadsScaledRotaryEmbeddingsOfEitherVersion) {
+  json object = written();
+  object.erase("rope_parameters");
+  object["rope_scaling"] = {{"type", "linear"}, {"factor", 4.0}};
+  const auto old_style = decode_config_json(object.dump());
+  ASSERT_TRUE(old_style) << old_style.error().message;
+  EXPECT_EQ(old_style->rope_scaling.factor, 4.0);
+  EXPECT_EQ(old_style->rope_theta, 50000.0);
+  const auto new_style = decode_config_json(encode_config_json(*old_style));
+  ASSERT_TRUE(new_style) << new_style.error().message;
+  EXPECT_EQ(new_style->rope_scaling, old_style->rope_scaling);
+}
+
+// A value that Transformers would act on and we would not is never passed over.
+TEST(ConfigJsonTest, RefusesByNameKeysThatAFamilyDoesNotHave) {
+  const std::vector<std::tuple<std::string, std::string, json>> cases = {
+      {"llama", "sliding_window", 9},
+      {"llama", "attention_multiplier", 0.5},
+      {"llama", "num_experts_per_tok", 2},
+      {"mistral", "attention_bias", true},
+      {"mistral", "layer_types", {"full_attention"}},
+      {"qwen2", "mlp_bias", true},
+      {"qwen2", "layer_types", {"full_attention", "linear_attention", "full_attention"}},
+      {"qwen3", "rope_parameters", {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}}},
+      {"granite", "residual_multiplier", 0},
+      {"olmo2", "hidden_act", "gelu_new"},
+      {"phi3", "resid_pdrop", 0.1},
+      {"gpt2", "attn_pdrop", 0.1},
+      {"gpt2", "scale_attn_by_inverse_layer_idx", true},
+      {"gemma2", "hidden_activation", "relu"},
+      {"gemma2", "use_bidirectional_attention", true},
+      {"gemma3_text", "attn_logit_softcapping", 50.0},  // which Transformers passes over
+      {"gemma3_text", "rope_parameters", {{"full_attention", 3}}},
+  };
+  for (const auto& [family, key, value] : cases) {
+    const nlohmann::json heads = {{"num_key_value_heads", 6}};
+    const TestModel model = family == "llama" ? odd_model() : family_model(family, heads);
+    json object = json::parse(encode_config_json(model.config));
+    object[key] = value;
+    const auto config = decode_config_json(object.dump());
+    ASSERT_FALSE(config) << family << " " << key << " = " << value;
+    const std::string shown = key == "hidden_activation"                ? "hidden_act"
+                              : value.contains("partial_rotary_factor") ? "partial_rotary_factor"
+                                                                        : key;
+    EXPECT_THAT(config.error().message, HasSubstr(shown)) << family;
+  }
+}
+
+TEST(ConfigJsonTest, AnUnknownFamilyIsRefusedWithThoseThatThereAre) {
+  const auto config = decode_config_json(R"({"model_type": "mamba"})");
+  ASSERT_FALSE(config);
+  EXPECT_THAT(config.error().message, HasSubstr("mamba"));
+  EXPECT_THAT(config.error().message, HasSubstr("llama, mistral, qwen2, qwen3, granite, olmo2"));
 }
 
 TEST(ConfigJsonTest, RefusesWhatIsNotAnObjectAndNamesAnAbsentFile) {

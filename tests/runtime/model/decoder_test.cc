@@ -116,8 +116,10 @@ TEST(DecoderTest, APackedSequenceHasTheLossAndGradientOfItsDocumentsAlone) {
 
 TEST(DecoderTest, ActivationCheckpointingKeepsLessAndGivesTheSameBits) {
   using common::ActivationCheckpointing;
-  for (const TestModel& model :
-       {odd_model(), packed_model(), tied_model(), wide_head_model(), single_token_model()}) {
+  std::vector<TestModel> models = {odd_model(), packed_model(), tied_model(), wide_head_model(),
+                                   single_token_model()};
+  for (TestModel& model : family_models()) models.push_back(std::move(model));
+  for (const TestModel& model : models) {
     const UnitBuffers params = random_params(model.config, 7);
     const std::vector<int32_t> tokens =
         random_tokens(model.shape.rows(), model.config.vocab_size, 1);
@@ -149,8 +151,10 @@ TEST(DecoderTest, ActivationCheckpointingKeepsLessAndGivesTheSameBits) {
 
 TEST(DecoderTest, HoldsWhatTheEstimateSays) {
   using common::ActivationCheckpointing;
-  for (const TestModel& model : {odd_model(), tied_model(), wide_head_model(), single_token_model(),
-                                 large_vocabulary_model()}) {
+  std::vector<TestModel> models = {odd_model(), tied_model(), wide_head_model(),
+                                   single_token_model(), large_vocabulary_model()};
+  for (TestModel& model : family_models()) models.push_back(std::move(model));
+  for (const TestModel& model : models) {
     std::vector<int64_t> unit_elems;
     for (const Unit& unit : model_units(model.config)) unit_elems.push_back(unit.num_elems);
     EXPECT_EQ(common::unit_parameters(model.config), unit_elems);

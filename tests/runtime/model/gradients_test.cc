@@ -7,15 +7,18 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "runtime/kernels/elementwise.h"
+#include "runtime/common/model_family.h"
 #include "runtime/model/decoder_layer.h"
 #include "runtime/model/embedding.h"
 #include "runtime/model/head.h"
+#include "runtime/model/rotary.h"
 #include "tests/runtime/model/reference.h"
 #include "tests/runtime/model/test_models.h"
 
 namespace lockstep::runtime {
 namespace {
+
+constexpr int64_t kLayer = 0;  // of which the tests of one layer are
 
 double bound_of(DType dtype) {
   return dtype == DType::kFp32 ? 1e-5 : dtype == DType::kBf16 ? 2e-2 : 3e-3;
@@ -116,17 +119,20 @@ TEST_P(GradientsTest, EmbeddingMatchesAutograd) {
   const BlockRun ours = run(block, params, {}, dy);
 
   const std::vector<at::Tensor> weights = reference::leaves(block.unit(), params.floats());
-  const at::Tensor y = reference::embedding(weights, to_long(tokens_, {shape_.batch, shape_.seq}));
+  const at::Tensor y = reference::embedding(
+      config_, weights, to_long(tokens_, {shape_.batch, shape_.seq}), positions());
   const auto expected =
-      torch::autograd::grad({y}, {weights[0]}, {reference::to_tensor(dy, hidden_shape())});
+      torch::autograd::grad({y}, weights, {reference::to_tensor(dy, hidden_shape())});
   expect_close("y", ours.y, y);
   expect_gradients_close(block.unit(), ours.gradients, expected);
 }
 
 TEST_P(GradientsTest, DecoderLayerMatchesAutograd) {
-  std::vector<float> table(static_cast<size_t>(shape_.seq * config_.head_dim));
-  rotary_table(shape_.seq, config_.head_dim, config_.rope_theta, table.data());
-  const DecoderLayer block(config_, 0, table, dtype_);
+  std::vector<float> table;
+  if (!common::family_of(config_).has_learned_positions) {
+    table = rotary_values(config_, shape_.seq, config_.window_of(kLayer) > 0);
+  }
+  const DecoderLayer block(config_, kLayer, table, dtype_);
   const TypedParams params(dtype_, random_unit(block.unit(), 1));
   const std::vector<float> x = random_floats(rows_ * config_.hidden_size, 2, 1.0f);
   const std::vector<float> dy = random_floats(rows_ * config_.hidden_size, 3, 1.0f);
@@ -134,7 +140,7 @@ TEST_P(GradientsTest, DecoderLayerMatchesAutograd) {
 
   const std::vector<at::Tensor> weights = reference::leaves(block.unit(), params.floats());
   const at::Tensor x_leaf = reference::to_tensor(x, hidden_shape()).requires_grad_();
-  const at::Tensor y = reference::decoder_layer(config_, weights, x_leaf, positions());
+  const at::Tensor y = reference::decoder_layer(config_, kLayer, weights, x_leaf, positions());
   std::vector<at::Tensor> inputs = weights;
   inputs.push_back(x_leaf);
   const auto expected =
@@ -178,9 +184,10 @@ TEST_P(WholeModelTest, MatchesAutograd) {
         decoder.unit(i), TypedParams(dtype_, params[static_cast<size_t>(i)]).floats()));
     inputs.insert(inputs.end(), weights.back().begin(), weights.back().end());
   }
-  at::Tensor x = reference::embedding(weights[0], to_long(tokens_, {shape_.batch, shape_.seq}));
+  at::Tensor x = reference::embedding(config_, weights[0],
+                                      to_long(tokens_, {shape_.batch, shape_.seq}), positions());
   for (size_t i = 1; i + 1 < weights.size(); ++i) {
-    x = reference::decoder_layer(config_, weights[i], x, positions());
+    x = reference::decoder_layer(config_, static_cast<int64_t>(i) - 1, weights[i], x, positions());
   }
   std::vector<at::Tensor> head = weights.back();
   if (config_.tie_word_embeddings) head.push_back(weights.front()[0]);
@@ -215,6 +222,25 @@ INSTANTIATE_TEST_SUITE_P(Models, WholeModelTest,
                                          computed_in(DType::kBf16, tied_model()),
                                          computed_in(DType::kBf16, packed_model()),
                                          computed_in(DType::kFp16, wide_head_model())),
+                         [](const auto& model) { return model.param.name; });
+
+// With heads of their own, so that every block can stand alone.
+std::vector<TestModel> families_with(DType dtype) {
+  std::vector<TestModel> models;
+  for (TestModel& model : family_models()) {
+    model.config.tie_word_embeddings = false;
+    model.document_rows = dtype == DType::kFp32 ? 23 : 0;
+    models.push_back(dtype == DType::kFp32 ? model : computed_in(dtype, model));
+  }
+  return models;
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, GradientsTest, testing::ValuesIn(families_with(DType::kFp32)),
+                         [](const auto& model) { return model.param.name; });
+INSTANTIATE_TEST_SUITE_P(Bf16Families, GradientsTest,
+                         testing::ValuesIn(families_with(DType::kBf16)),
+                         [](const auto& model) { return model.param.name; });
+INSTANTIATE_TEST_SUITE_P(Families, WholeModelTest, testing::ValuesIn(family_models()),
                          [](const auto& model) { return model.param.name; });
 
 }  // namespace

@@ -1,5 +1,5 @@
 // The decoder's blocks written with ATen operations for autograd, in float64: the truth for our
-// hand-written backward. Follows Transformers' modeling_llama.py.
+// hand-written backward. Follows Transformers' models of the families.
 #pragma once
 
 #include <span>
@@ -18,12 +18,14 @@ std::vector<at::Tensor> leaves(const Unit& unit, std::span<const float> flat);
 // `values` as a float64 tensor of `shape`.
 at::Tensor to_tensor(std::span<const float> values, at::IntArrayRef shape);
 
-at::Tensor embedding(const std::vector<at::Tensor>& weights, const at::Tensor& tokens);
+at::Tensor embedding(const common::ModelConfig& config, const std::vector<at::Tensor>& weights,
+                     const at::Tensor& tokens, const at::Tensor& positions);
 
 // x: [batch, seq, hidden]. positions: [batch, seq], int64, of tokens in their documents; a document
 // sees nothing of another (a block mask).
-at::Tensor decoder_layer(const common::ModelConfig& config, const std::vector<at::Tensor>& weights,
-                         const at::Tensor& x, const at::Tensor& positions);
+at::Tensor decoder_layer(const common::ModelConfig& config, int64_t index,
+                         const std::vector<at::Tensor>& tensors, const at::Tensor& x,
+                         const at::Tensor& positions);
 
 // Sum of the cross-entropy over labels that are not negative.
 //   x: [batch, seq, hidden]; labels: [batch * seq], int64.

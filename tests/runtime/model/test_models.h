@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/common/model_json.h"
 #include "runtime/common/train_config.h"
 #include "runtime/kernels/elementwise.h"
 #include "runtime/model/decoder.h"
@@ -141,6 +142,37 @@ inline TestModel tied_model() {
   model.name = "tied";
   model.config.tie_word_embeddings = true;
   return model;
+}
+
+// A small model of a family, with what it has beyond the others switched on.
+inline TestModel family_model(const std::string& model_type,
+                              const nlohmann::json& fields = nlohmann::json::object()) {
+  nlohmann::json config = {
+      {"model_type", model_type}, {"vocab_size", 61},       {"hidden_size", 48},
+      {"intermediate_size", 40},  {"num_hidden_layers", 3}, {"num_attention_heads", 6},
+      {"num_key_value_heads", 2}, {"head_dim", 8},          {"max_position_embeddings", 64}};
+  config.update(fields);
+  return {.name = model_type,
+          .config = common::decode_model_json(config).value(),
+          .shape = {.batch = 2, .seq = 37}};
+}
+
+// One of every family in the table but llama.
+inline std::vector<TestModel> family_models() {
+  return {
+      family_model("mistral", {{"sliding_window", 9}}),
+      family_model("qwen2",
+                   {{"use_sliding_window", true}, {"sliding_window", 9}, {"max_window_layers", 1}}),
+      family_model("qwen3", {{"head_dim", 12}, {"attention_bias", true}}),
+      family_model("granite", {{"attention_multiplier", 0.3},
+                               {"embedding_multiplier", 3.0},
+                               {"residual_multiplier", 0.6},
+                               {"logits_scaling", 1.7}}),
+      family_model("olmo2"),
+      family_model("phi3", {{"partial_rotary_factor", 0.5}, {"sliding_window", 10}}),
+      family_model("gpt2", {{"num_key_value_heads", 6}}),
+      family_model("gemma2", {{"sliding_window", 9}, {"query_pre_attn_scalar", 20}}),
+      family_model("gemma3_text", {{"sliding_window", 9}, {"sliding_window_pattern", 2}})};
 }
 
 inline std::vector<float> random_floats(int64_t count, uint32_t seed, float deviation,

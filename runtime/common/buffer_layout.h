@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "runtime/kernels/typed_values.h"
+#include "runtime/common/dtype.h"
 
-namespace lockstep::runtime {
+namespace lockstep::common {
 
 class Layout {
  public:
@@ -27,4 +27,4 @@ class Layout {
   int64_t num_elems_ = 0;
 };
 
-}  // namespace lockstep::runtime
+}  // namespace lockstep::common

@@ -1,6 +1,8 @@
 // Runs our decoder on a config.json and tokens, and writes what Transformers must reproduce:
-//   llama_dump CONFIG_JSON TOKENS OUT_FOLDER
-// TOKENS: one sequence per line, decimal; the last token of a line is only a label. Written:
+//   model_dump CONFIG_JSON TOKENS OUT_FOLDER
+// TOKENS: one sequence per line, decimal; the last token of a line is only a label. A "|" begins a
+// document, which sees nothing of those before it. Weights that start as ones or zeros are moved
+// away from there, so that a bias left out shows. Written:
 //   model/config.json, model/model.safetensors   initial weights
 //   gradients.safetensors                        of the mean loss at the initial weights
 //   logits.f32                                   [sequences, length, vocab], raw
@@ -42,6 +44,9 @@ T take(common::Result<T> result) {
 struct Batch {
   BatchShape shape;
   std::vector<int32_t> tokens, labels;  // labels are the tokens one further on
+  std::vector<int32_t> positions;       // in the document
+  bool is_packed = false;
+  const int32_t* documents() const { return is_packed ? positions.data() : nullptr; }
 };
 
 Batch read_batch(const std::string& path) {
@@ -50,7 +55,17 @@ Batch read_batch(const std::string& path) {
   for (std::string line; std::getline(file, line); ++batch.shape.batch) {
     std::istringstream words(line);
     std::vector<int32_t> row;
-    for (int32_t token = 0; words >> token;) row.push_back(token);
+    int32_t position = 0;
+    for (std::string word; words >> word;) {
+      if (word == "|") {
+        position = 0;
+        batch.is_packed = true;
+        continue;
+      }
+      row.push_back(std::stoi(word));
+      batch.positions.push_back(position++);
+    }
+    batch.positions.pop_back();
     batch.tokens.insert(batch.tokens.end(), row.begin(), row.end() - 1);
     batch.labels.insert(batch.labels.end(), row.begin() + 1, row.end());
     batch.shape.seq = static_cast<int64_t>(row.size()) - 1;
@@ -81,6 +96,22 @@ void write_tensors(const std::string& path, const std::vector<Unit>& units,
   check(writer.finish());
 }
 
+// Adds noise to what does not start as noise.
+void move_constants(Unit unit, std::vector<float>& params) {
+  std::vector<UnitTensor> constant;
+  for (UnitTensor& tensor : unit.tensors) {
+    if (tensor.init != Init::kNormal) constant.push_back(tensor);
+    tensor.init = Init::kNormal;
+  }
+  std::vector<float> noise(params.size());
+  initial_weights(unit, kSeed + 1, /*initializer_range=*/0.2, 0, noise);
+  for (const UnitTensor& tensor : constant) {
+    for (int64_t i = tensor.begin_elem; i < tensor.begin_elem + tensor.num_elems; ++i) {
+      params[static_cast<size_t>(i)] += noise[static_cast<size_t>(i)];
+    }
+  }
+}
+
 // What the blocks compute with: the parameters, or copies of them rounded to bf16.
 struct ComputeParams {
   ComputeParams(DType dtype, const UnitBuffers& params) : copies(params.size()) {
@@ -104,6 +135,7 @@ double run_pass(Decoder& decoder, const Batch& batch, const UnitBuffers& masters
   const auto num_tokens = static_cast<double>(batch.labels.size());
   MicroBatchIo io = {.tokens = batch.tokens.data(),
                      .labels = batch.labels.data(),
+                     .positions = batch.documents(),
                      .loss_scale = static_cast<float>(1 / num_tokens)};
   const bool is_tied = decoder.tied_block() == 0;
   for (size_t i = 0; i < params.size(); ++i) {
@@ -159,9 +191,9 @@ void write_logits(const std::string& path, Decoder& decoder, const Batch& batch,
   std::vector<ConstValues> pointers;
   for (const std::vector<float>& unit : params) pointers.emplace_back(unit.data());
   std::ofstream file(path, std::ios::binary);
-  const auto seq = static_cast<size_t>(batch.shape.seq);
   for (size_t row = 0; row < batch.tokens.size(); ++row) {
-    const std::span<const int32_t> prefix(&batch.tokens[row / seq * seq], row % seq + 1);
+    const auto place = static_cast<size_t>(batch.positions[row]);
+    const std::span<const int32_t> prefix(&batch.tokens[row - place], place + 1);
     const std::vector<float> logits = decoder.next_token_logits(prefix, pointers);
     file.write(reinterpret_cast<const char*>(logits.data()),
                static_cast<std::streamsize>(logits.size() * sizeof(float)));
@@ -202,6 +234,7 @@ void dump(const std::string& config_path, const std::string& tokens_path, const 
   for (const Unit& unit : units) {
     params.emplace_back(static_cast<size_t>(unit.num_elems));
     initial_weights(unit, kSeed, config.initializer_range, 0, params.back());
+    move_constants(unit, params.back());
   }
 
   std::filesystem::create_directories(out + "/model");
@@ -221,13 +254,13 @@ void dump(const std::string& config_path, const std::string& tokens_path, const 
 
 int main(int argc, char** argv) {
   if (argc != 4) {
-    fprintf(stderr, "usage: llama_dump CONFIG_JSON TOKENS OUT_FOLDER\n");
+    fprintf(stderr, "usage: model_dump CONFIG_JSON TOKENS OUT_FOLDER\n");
     return 2;
   }
   try {
     lockstep::runtime::dump(argv[1], argv[2], argv[3]);
   } catch (const std::exception& error) {
-    fprintf(stderr, "llama_dump: %s\n", error.what());
+    fprintf(stderr, "model_dump: %s\n", error.what());
     return 1;
   }
   return 0;

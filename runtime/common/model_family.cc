@@ -1,0 +1,119 @@
+#include "runtime/common/model_family.h"
+
+#include <array>
+#include <stdexcept>
+
+namespace lockstep::common {
+namespace {
+
+// Source of the values: the configuration classes of Transformers 5.
+constexpr std::array kFamilies = {
+    ModelFamily{.model_type = "llama",
+                .architecture = "LlamaForCausalLM",
+                .defaults = R"({"max_position_embeddings": 2048, "rms_norm_eps": 1e-6,
+                    "head_dim": null, "attention_bias": false, "mlp_bias": false})"},
+    ModelFamily{.model_type = "mistral",
+                .architecture = "MistralForCausalLM",
+                .defaults = R"({"max_position_embeddings": 131072, "rms_norm_eps": 1e-6,
+                    "head_dim": null, "num_key_value_heads": 8, "sliding_window": 4096})"},
+    ModelFamily{.model_type = "qwen2",
+                .architecture = "Qwen2ForCausalLM",
+                .has_qkv_bias = true,
+                .defaults = R"({"max_position_embeddings": 32768, "rms_norm_eps": 1e-6,
+                    "num_key_value_heads": 32, "sliding_window": 4096, "layer_types": null,
+                    "use_sliding_window": false, "max_window_layers": 28})"},
+    ModelFamily{.model_type = "qwen3",
+                .architecture = "Qwen3ForCausalLM",
+                .qk_norm = QkNorm::kHead,
+                .defaults = R"({"max_position_embeddings": 32768, "rms_norm_eps": 1e-6,
+                    "head_dim": 128, "num_key_value_heads": 32, "attention_bias": false,
+                    "sliding_window": 4096, "layer_types": null, "use_sliding_window": false,
+                    "max_window_layers": 28})"},
+    ModelFamily{.model_type = "granite",
+                .architecture = "GraniteForCausalLM",
+                .defaults = R"({"max_position_embeddings": 2048, "rms_norm_eps": 1e-6,
+                    "attention_bias": false, "mlp_bias": false, "attention_multiplier": 1.0,
+                    "embedding_multiplier": 1.0, "residual_multiplier": 1.0,
+                    "logits_scaling": 1.0})"},
+    ModelFamily{.model_type = "olmo2",
+                .architecture = "Olmo2ForCausalLM",
+                .placement = NormPlacement::kAfter,
+                .qk_norm = QkNorm::kWhole,
+                .defaults = R"({"max_position_embeddings": 2048, "rms_norm_eps": 1e-5,
+                    "attention_bias": false})"},
+    ModelFamily{.model_type = "phi3",
+                .architecture = "Phi3ForCausalLM",
+                .naming = Naming::kFused,
+                .has_partial_rotary = true,
+                .defaults = R"({"max_position_embeddings": 4096, "rms_norm_eps": 1e-5,
+                    "sliding_window": null})"},
+    ModelFamily{.model_type = "gpt2",
+                .architecture = "GPT2LMHeadModel",
+                .norm = NormKind::kLayer,
+                .activation = Activation::kGeluTanh,
+                .is_gated = false,
+                .naming = Naming::kGpt2,
+                .has_all_biases = true,
+                .has_learned_positions = true,
+                .defaults = R"({"max_position_embeddings": 1024, "rms_norm_eps": 1e-5,
+                    "hidden_act": "gelu_new", "tie_word_embeddings": true})"},
+    ModelFamily{.model_type = "gemma2",
+                .architecture = "Gemma2ForCausalLM",
+                .norm = NormKind::kRmsOnePlus,
+                .placement = NormPlacement::kBoth,
+                .activation = Activation::kGeluTanh,
+                .scales_embedding = true,
+                .full_attention_every = 2,
+                .defaults = R"({"max_position_embeddings": 8192, "rms_norm_eps": 1e-6,
+                    "head_dim": 256, "num_key_value_heads": 4, "tie_word_embeddings": true,
+                    "hidden_act": "gelu_pytorch_tanh", "attention_bias": false,
+                    "query_pre_attn_scalar": 256, "sliding_window": 4096, "layer_types": null,
+                    "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0})"},
+    ModelFamily{.model_type = "gemma3_text",
+                .architecture = "Gemma3ForCausalLM",
+                .norm = NormKind::kRmsOnePlus,
+                .placement = NormPlacement::kBoth,
+                .qk_norm = QkNorm::kHead,
+                .activation = Activation::kGeluTanh,
+                .scales_embedding = true,
+                .full_attention_every = 6,
+                .defaults = R"({"max_position_embeddings": 131072, "rms_norm_eps": 1e-6,
+                    "head_dim": 256, "num_key_value_heads": 4, "tie_word_embeddings": true,
+                    "hidden_act": "gelu_pytorch_tanh", "attention_bias": false,
+                    "query_pre_attn_scalar": 256, "sliding_window": 4096, "layer_types": null,
+                    "rope_theta": 1e6, "rope_local_base_freq": 10000.0,
+                    "final_logit_softcapping": null})"},
+};
+
+}  // namespace
+
+std::span<const ModelFamily> model_families() {
+  return kFamilies;
+}
+
+const ModelFamily* find_family(std::string_view model_type) {
+  for (const ModelFamily& family : kFamilies) {
+    if (family.model_type == model_type) return &family;
+  }
+  return nullptr;
+}
+
+const ModelFamily& family_of(const ModelConfig& config) {
+  const ModelFamily* const family = find_family(config.model_type);
+  if (family == nullptr) {
+    throw std::invalid_argument("model_type \"" + config.model_type + "\" is none of " +
+                                family_names());
+  }
+  return *family;
+}
+
+std::string family_names() {
+  std::string names;
+  for (const ModelFamily& family : kFamilies) {
+    if (!names.empty()) names += ", ";
+    names += family.model_type;
+  }
+  return names;
+}
+
+}  // namespace lockstep::common

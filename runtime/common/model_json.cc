@@ -1,0 +1,395 @@
+#include "runtime/common/model_json.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "runtime/common/model_family.h"
+#include "runtime/common/model_keys.h"
+#include "runtime/common/rope_json.h"
+
+namespace lockstep::common {
+namespace {
+
+using nlohmann::json;
+
+// Keys of every family; the others are in its row.
+constexpr std::array kCommonKeys = {
+    "model_type",        "architectures",           "vocab_size",          "hidden_size",
+    "intermediate_size", "num_hidden_layers",       "num_attention_heads", "num_key_value_heads",
+    "head_dim",          "max_position_embeddings", "rms_norm_eps",        "rope_theta",
+    "rope_scaling",      "rope_parameters",         "initializer_range",   "tie_word_embeddings",
+    "hidden_act"};
+
+// Keys that do not change what training computes: of generation, of other tasks, of files and
+// machines, or informative.
+constexpr std::array kIrrelevantKeys = {"_name_or_path",
+                                        "_attn_implementation_autoset",
+                                        "transformers_version",
+                                        "torch_dtype",
+                                        "dtype",
+                                        "use_cache",
+                                        "cache_implementation",
+                                        "bos_token_id",
+                                        "eos_token_id",
+                                        "pad_token_id",
+                                        "unk_token_id",
+                                        "sep_token_id",
+                                        "decoder_start_token_id",
+                                        "task_specific_params",
+                                        "id2label",
+                                        "label2id",
+                                        "num_labels",
+                                        "problem_type",
+                                        "return_dict",
+                                        "return_dict_in_generate",
+                                        "output_attentions",
+                                        "output_hidden_states",
+                                        "output_scores",
+                                        "tokenizer_class",
+                                        "auto_map",
+                                        "max_length",
+                                        "summary_activation",
+                                        "summary_first_dropout",
+                                        "summary_proj_to_labels",
+                                        "summary_type",
+                                        "summary_use_proj",
+                                        "n_ctx",
+                                        "gradient_checkpointing",
+                                        "original_max_position_embeddings",
+                                        "chunk_size_feed_forward",
+                                        "model_max_length",
+                                        "sliding_window_pattern",
+                                        "_sliding_window_pattern",
+                                        "max_window_layers"};
+
+struct OneValue {
+  std::string_view key;
+  json value;
+};
+
+// Keys that may be present with one value only.
+const std::vector<OneValue>& one_value_keys() {
+  static const std::vector<OneValue> table = {{"attention_dropout", 0},
+                                              {"embd_pdrop", 0},
+                                              {"resid_pdrop", 0},
+                                              {"attn_pdrop", 0},
+                                              {"hidden_dropout", 0},
+                                              {"pretraining_tp", 1},
+                                              {"add_cross_attention", false},
+                                              {"scale_attn_weights", true},
+                                              {"scale_attn_by_inverse_layer_idx", false},
+                                              {"reorder_and_upcast_attn", false},
+                                              {"use_bidirectional_attention", false},
+                                              {"is_encoder_decoder", false},
+                                              {"attention_bias", false},
+                                              {"mlp_bias", false},
+                                              {"partial_rotary_factor", 1},
+                                              {"use_sliding_window", false}};
+  return table;
+}
+
+template <class List>
+bool is_listed(const List& list, std::string_view key) {
+  return std::find(list.begin(), list.end(), key) != list.end();
+}
+
+std::string_view our_name(const ModelFamily& family, std::string_view key) {
+  for (const KeyAlias& alias : kKeyAliases) {
+    if (alias.model_type == family.model_type && alias.theirs == key) return alias.ours;
+  }
+  return key;
+}
+
+Result<const ModelFamily*> family_in(const json& object) {
+  const json* const type = find_key(object, "model_type");
+  const std::string found = type == nullptr ? "is absent" : "found " + type->dump();
+  const ModelFamily* const family =
+      type != nullptr && type->is_string() ? find_family(type->get<std::string>()) : nullptr;
+  if (family == nullptr) {
+    return bad_key("model_type", found + ", supported are " + family_names());
+  }
+  const json* const architectures = find_key(object, "architectures");
+  if (architectures != nullptr && *architectures != json::array({family->architecture})) {
+    return bad_key("architectures", "found " + architectures->dump() + ", only [\"" +
+                                        std::string(family->architecture) + "\"] is supported");
+  }
+  return family;
+}
+
+Result<void> check_key(const ModelFamily& family, const json& defaults, std::string_view key,
+                       const json& value) {
+  if (is_listed(kCommonKeys, key) || defaults.contains(key) || value.is_null()) return {};
+  if (key == "partial_rotary_factor" && family.has_partial_rotary) return {};
+  for (const OneValue& known : one_value_keys()) {
+    if (known.key != key) continue;
+    if (value == known.value) return {};
+    return bad_key(key, value.dump() + " is not supported, only " + known.value.dump(),
+                   key.find("drop") == key.npos ? "" : "dropout is not applied: set it to 0");
+  }
+  if (is_listed(kIrrelevantKeys, key)) return {};
+  return bad_key(
+      key, value.dump() + " is not supported for model_type " + std::string(family.model_type),
+      "remove it if it does not change the model");
+}
+
+// The object with the names that other families use, and with defaults.
+Result<json> normalize(const ModelFamily& family, const json& object) {
+  const json defaults = json::parse(family.defaults);
+  json out = default_model_json(family.model_type);
+  json given = json::object();
+  for (const auto& [key, value] : object.items()) {
+    const std::string name(our_name(family, key));
+    RETURN_IF_ERROR(check_key(family, defaults, name, value));
+    if (given.contains(name) && given[name] != value) {
+      return bad_key(key, "found " + value.dump() + ", but " + name + " is " + given[name].dump());
+    }
+    given[name] = value;
+  }
+  out.update(given);
+  out["rope_theta_given"] = find_key(given, "rope_theta") != nullptr;
+  return out;
+}
+
+Result<void> read_members(const json& object, ModelConfig& config) {
+  for (const IntegerKey& field : kIntegerKeys) {
+    const json* const value = find_key(object, field.key);
+    if (value == nullptr) continue;
+    if (!value->is_number_integer() || value->get<int64_t>() < 1) {
+      return bad_key(field.key, "must be an integer of at least 1, found " + value->dump());
+    }
+    config.*field.member = value->get<int64_t>();
+  }
+  for (const NumberKey& field : kNumberKeys) {
+    const json* const value = find_key(object, field.key);
+    if (value == nullptr) continue;
+    if (!value->is_number() || value->get<double>() <= 0) {
+      return bad_key(field.key, "must be a number above 0, found " + value->dump());
+    }
+    config.*field.member = value->get<double>();
+  }
+  for (const FlagKey& field : kFlagKeys) {
+    const json* const value = find_key(object, field.key);
+    if (value == nullptr) continue;
+    if (!value->is_boolean()) {
+      return bad_key(field.key, "must be true or false, found " + value->dump());
+    }
+    config.*field.member = value->get<bool>();
+  }
+  return {};
+}
+
+Result<void> check_activation(const ModelFamily& family, const json& object) {
+  const json& found = object.at("hidden_act");
+  const bool is_silu = family.activation == Activation::kSilu;
+  const std::vector<std::string> same =
+      is_silu ? std::vector<std::string>{"silu", "swish"}
+              : std::vector<std::string>{"gelu_pytorch_tanh", "gelu_new"};
+  if (found.is_string() && is_listed(same, found.get<std::string>())) return {};
+  return bad_key("hidden_act", found.dump() + " is not supported, only \"" + same.front() + "\"");
+}
+
+Result<void> complete_sizes(const ModelFamily& family, ModelConfig& config) {
+  const std::array<IntegerKey, 4> required = {kIntegerKeys[0], kIntegerKeys[1], kIntegerKeys[3],
+                                              kIntegerKeys[4]};
+  for (const IntegerKey& field : required) {
+    if (config.*field.member == 0) return bad_key(field.key, "is required");
+  }
+  if (config.intermediate_size == 0 && family.naming == Naming::kGpt2) {
+    config.intermediate_size = 4 * config.hidden_size;
+  }
+  if (config.intermediate_size == 0) return bad_key("intermediate_size", "is required");
+  if (config.num_key_value_heads == 0) config.num_key_value_heads = config.num_attention_heads;
+  if (config.head_dim == 0) {
+    if (config.hidden_size % config.num_attention_heads != 0) {
+      return bad_key("head_dim", "is required unless num_attention_heads divides hidden_size");
+    }
+    config.head_dim = config.hidden_size / config.num_attention_heads;
+  }
+  if (config.num_attention_heads % config.num_key_value_heads != 0) {
+    return bad_key("num_key_value_heads", "must divide num_attention_heads");
+  }
+  if (config.head_dim % 2 != 0 || config.head_dim > 256) {
+    return bad_key("head_dim",
+                   "must be even and at most 256, found " + std::to_string(config.head_dim));
+  }
+  const bool is_gpt2 = family.naming == Naming::kGpt2;
+  if (is_gpt2 && (config.num_key_value_heads != config.num_attention_heads ||
+                  config.head_dim * config.num_attention_heads != config.hidden_size)) {
+    return bad_key("head_dim", "gpt2 has as many key heads as query heads, hidden_size wide");
+  }
+  return {};
+}
+
+Result<void> read_layer_types(const json& types, ModelConfig& config) {
+  if (!types.is_array() || static_cast<int64_t>(types.size()) != config.num_hidden_layers) {
+    return bad_key("layer_types", "must have one entry per layer, found " + types.dump());
+  }
+  config.slides.clear();
+  for (const json& type : types) {
+    if (type != "full_attention" && type != "sliding_attention") {
+      return bad_key("layer_types", type.dump() +
+                                        " is not supported, only \"full_attention\" and " +
+                                        "\"sliding_attention\"");
+    }
+    config.slides.push_back(type == "sliding_attention");
+  }
+  const bool any =
+      std::find(config.slides.begin(), config.slides.end(), true) != config.slides.end();
+  if (any && config.sliding_window == 0) {
+    return bad_key("layer_types", "has \"sliding_attention\", but there is no sliding_window");
+  }
+  return {};
+}
+
+// Which layers have the window.
+Result<void> decode_windows(const ModelFamily& family, const json& object, ModelConfig& config) {
+  if (const json* const used = find_key(object, "use_sliding_window")) {
+    if (!used->is_boolean()) return bad_key("use_sliding_window", "must be true or false");
+    if (!used->get<bool>()) config.sliding_window = 0;
+  }
+  const json* const types = find_key(object, "layer_types");
+  int64_t every = family.full_attention_every;
+  if (every > 0) {
+    for (const char* const key : {"sliding_window_pattern", "_sliding_window_pattern"}) {
+      const json* const pattern = find_key(object, key);
+      if (pattern == nullptr) continue;
+      if (!pattern->is_number_integer() || pattern->get<int64_t>() < 1) {
+        return bad_key(key, "must be an integer of at least 1, found " + pattern->dump());
+      }
+      every = pattern->get<int64_t>();
+    }
+  }
+  const json* const first =
+      object.contains("use_sliding_window") ? find_key(object, "max_window_layers") : nullptr;
+  if (types != nullptr) {
+    RETURN_IF_ERROR(read_layer_types(*types, config));
+  } else if (every > 0 || (first != nullptr && config.sliding_window > 0)) {
+    if (first != nullptr && !first->is_number_integer()) {
+      return bad_key("max_window_layers", "must be an integer, found " + first->dump());
+    }
+    for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
+      config.slides.push_back(every > 0 ? (i + 1) % every != 0 : i >= first->get<int64_t>());
+    }
+  }
+  if (std::find(config.slides.begin(), config.slides.end(), false) == config.slides.end()) {
+    config.slides.clear();  // alike: as where nobody tells
+  }
+  return {};
+}
+
+// As Transformers spells it.
+std::string_view name_of(DType dtype) {
+  return dtype == DType::kFp32 ? "float32" : dtype == DType::kBf16 ? "bfloat16" : "float16";
+}
+
+// The value of a key in the family's row; `otherwise` of one that is always the same.
+json value_of(const ModelConfig& config, std::string_view key, const json& otherwise = {}) {
+  for (const IntegerKey& field : kIntegerKeys) {
+    if (field.key != key) continue;
+    return config.*field.member == 0 ? json() : json(config.*field.member);
+  }
+  for (const NumberKey& field : kNumberKeys) {
+    if (field.key != key) continue;
+    return config.*field.member == 0 ? json() : json(config.*field.member);
+  }
+  for (const FlagKey& field : kFlagKeys) {
+    if (field.key == key) return config.*field.member;
+  }
+  if (key == "use_sliding_window") return config.sliding_window > 0;
+  if (key == "max_window_layers") return config.num_hidden_layers;  // layer_types tells
+  if (key == "layer_types") {
+    json types = json::array();
+    for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
+      types.push_back(config.window_of(i) > 0 ? "sliding_attention" : "full_attention");
+    }
+    return types;
+  }
+  return otherwise;
+}
+
+std::string_view their_name(const ModelFamily& family, std::string_view key) {
+  for (const KeyAlias& alias : kKeyAliases) {
+    if (alias.model_type == family.model_type && alias.ours == key) return alias.theirs;
+  }
+  return key;
+}
+
+}  // namespace
+
+json default_model_json(std::string_view model_type) {
+  const ModelFamily* const family = find_family(model_type);
+  if (family == nullptr) return json::object();
+  json out = {
+      {"hidden_act", family->activation == Activation::kSilu ? "silu" : "gelu_pytorch_tanh"},
+      {"tie_word_embeddings", false}};
+  if (!family->has_learned_positions) out["rope_theta"] = 10000.0;
+  out.update(json::parse(family->defaults));
+  return out;
+}
+
+Result<ModelConfig> decode_model_json(const json& object) {
+  ASSIGN_OR_RETURN(const ModelFamily* const family, family_in(object));
+  ASSIGN_OR_RETURN(const json full, normalize(*family, object));
+  if (const json* const quantized = find_key(object, "quantization_config")) {
+    return bad_key("quantization_config", quantized->dump() + " is not supported");
+  }
+  ModelConfig config;
+  config.model_type = family->model_type;
+  RETURN_IF_ERROR(read_members(full, config));
+  RETURN_IF_ERROR(check_activation(*family, full));
+  RETURN_IF_ERROR(complete_sizes(*family, config));
+  RETURN_IF_ERROR(decode_windows(*family, full, config));
+  if (!family->has_learned_positions) RETURN_IF_ERROR(decode_rope(full, config));
+  if (config.partial_rotary_factor != 1 && !family->has_partial_rotary) {
+    return bad_key("partial_rotary_factor", "is not supported for model_type " +
+                                                std::string(family->model_type) + ", only 1");
+  }
+  if (config.rotary_dim() % 2 != 0 || config.rotary_dim() < 2 || config.partial_rotary_factor > 1) {
+    return bad_key("partial_rotary_factor", "must leave an even number of a head's dimensions");
+  }
+  return config;
+}
+
+nlohmann::ordered_json encode_model_json(const ModelConfig& config, DType dtype) {
+  const ModelFamily& family = family_of(config);
+  nlohmann::ordered_json out = {{"architectures", {family.architecture}},
+                                {"model_type", family.model_type}};
+  const auto put = [&](std::string_view key, const json& value) {
+    out[std::string(their_name(family, key))] = value;
+  };
+  for (const char* const key :
+       {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
+        "num_attention_heads", "max_position_embeddings", "rms_norm_eps", "initializer_range",
+        "tie_word_embeddings"}) {
+    put(key, value_of(config, key));
+  }
+  const bool is_gelu = family.activation == Activation::kGeluTanh;
+  const bool is_gpt2 = family.naming == Naming::kGpt2;
+  put("hidden_act", is_gpt2 ? "gelu_new" : is_gelu ? "gelu_pytorch_tanh" : "silu");
+  if (!family.has_learned_positions) {
+    put("num_key_value_heads", config.num_key_value_heads);
+    put("head_dim", config.head_dim);
+    out["rope_parameters"] = encode_rope(config);
+    // Of the two, earlier versions and converters read this one.
+    if (config.rope_local_theta == 0) out["rope_theta"] = config.rope_theta;
+    out["attention_dropout"] = 0.0;
+  }
+  const json defaults = json::parse(family.defaults);
+  for (const auto& [key, value] : defaults.items()) {
+    if (!out.contains(their_name(family, key)) && key.rfind("rope", 0) != 0) {
+      put(key, value_of(config, key, value));
+    }
+  }
+  for (const char* const key : {"embd_pdrop", "resid_pdrop", "attn_pdrop"}) {
+    if (is_gpt2) out[key] = 0.0;
+  }
+  // Absent would mean Transformers' defaults, which are ordinary bytes here.
+  for (const char* const key : {"bos_token_id", "eos_token_id", "pad_token_id"}) out[key] = nullptr;
+  out["use_cache"] = true;
+  out["dtype"] = name_of(dtype);
+  return out;
+}
+
+}  // namespace lockstep::common

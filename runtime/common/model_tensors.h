@@ -1,0 +1,54 @@
+// The tensors of a decoder: names as Hugging Face has them, shapes, and the order in which they lie
+// in a unit.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/common/model_config.h"
+
+namespace lockstep::common {
+
+// What a tensor does. Tensors of one role follow one another, so that they are one operand.
+enum class TensorRole {
+  kTokenEmbedding,
+  kPositionEmbedding,
+  kNorm1,  // before attention
+  kNorm1Bias,
+  kQkv,
+  kQkvBias,
+  kQueryNorm,
+  kKeyNorm,
+  kAttentionOut,
+  kAttentionOutBias,
+  kAfterAttentionNorm,
+  kNorm2,  // before feed-forward
+  kNorm2Bias,
+  kGateUp,
+  kGateUpBias,
+  kDown,
+  kDownBias,
+  kAfterMlpNorm,
+  kFinalNorm,
+  kFinalNormBias,
+  kLmHead,
+};
+
+enum class FirstValues { kNormal, kOnes, kZeros };  // normal with the config's initializer_range
+
+struct ModelTensor {
+  std::string name;
+  std::vector<int64_t> shape;  // [out, in] for matrices, of gpt2 [in, out]
+  TensorRole role = TensorRole::kTokenEmbedding;
+  FirstValues first = FirstValues::kNormal;
+  int64_t num_elems() const;
+};
+
+// The token embedding first: a tied head borrows it by that.
+std::vector<ModelTensor> embedding_tensors(const ModelConfig& config);
+std::vector<ModelTensor> layer_tensors(const ModelConfig& config, int64_t index);
+// The final norm, and lm_head unless it is the embedding's weight.
+std::vector<ModelTensor> head_tensors(const ModelConfig& config);
+
+}  // namespace lockstep::common

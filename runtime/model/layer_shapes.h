@@ -1,0 +1,52 @@
+// What the kernels of a decoder layer are told of its sizes.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "runtime/common/layer_layout.h"
+#include "runtime/kernels/attention.h"
+#include "runtime/kernels/elementwise.h"
+#include "runtime/model/block.h"
+
+namespace lockstep::runtime {
+
+inline AttentionShape attention_shape(const common::ModelConfig& config, const BatchShape& shape,
+                                      int64_t window = 0, const int32_t* positions = nullptr) {
+  return {.batch = shape.batch,
+          .seq = shape.seq,
+          .num_heads = config.num_attention_heads,
+          .num_kv_heads = config.num_key_value_heads,
+          .head_dim = config.head_dim,
+          .window = window,
+          .scale = static_cast<float>(config.attention_scale()),
+          .softcap = static_cast<float>(config.attention_softcap),
+          .positions = positions};
+}
+
+inline RotaryShape rotary_shape(const common::ModelConfig& config, const BatchShape& shape,
+                                const int32_t* positions) {
+  return {.batch = shape.batch,
+          .seq = shape.seq,
+          .num_heads = config.num_attention_heads + config.num_key_value_heads,
+          .head_dim = config.head_dim,
+          .row_elems = attention_shape(config, shape).qkv_row_elems(),
+          .rotary_dim = config.rotary_dim(),
+          .positions = positions};
+}
+
+inline common::LayerLayout layout_of(const common::ModelConfig& config, const BatchShape& shape,
+                                     DType dtype) {
+  const int64_t attention_work = attention_scratch_elems(attention_shape(config, shape), dtype);
+  return common::lay_out_layer(config, shape.batch, shape.seq, dtype, attention_work);
+}
+
+// Copies `width` columns of each row.
+inline void copy_columns(int64_t rows, int64_t width, const float* from, int64_t from_stride,
+                         float* to, int64_t to_stride) {
+  for (int64_t row = 0; row < rows; ++row) {
+    std::copy_n(from + row * from_stride, width, to + row * to_stride);
+  }
+}
+
+}  // namespace lockstep::runtime

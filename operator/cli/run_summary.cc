@@ -116,7 +116,7 @@ std::string render_summary(const RunSummary& summary, const std::string& output)
     if (!std::filesystem::exists(path)) continue;
     result += entry.label + path.string();
     if (entry.name == std::string_view("model")) result += step_of_model(output);
-    result += "\n";
+    result += '\n';
   }
   return result;
 }

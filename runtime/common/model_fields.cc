@@ -113,7 +113,7 @@ Field model_config() {
              "Family of models."),
       {.name = "architectures",
        .type = FieldType::kList,
-       .doc = "Accepted so that a config.json can be pasted.",
+       .doc = "What config.json calls it; follows from model_type.",
        .min_items = 1,
        .max_items = 1,
        .element = {choice("", names_of_families(true), {}, "")}},
@@ -133,11 +133,11 @@ Field model_config() {
   children.insert(children.end(), rest.begin(), rest.end());
   for (Field& field : windows_and_positions()) children.push_back(std::move(field));
   for (Field& field : scales_and_caps()) children.push_back(std::move(field));
-  Field config = required_object(
-      "config",
-      "Fields of a Hugging Face config.json; what is not given has Transformers' value of the "
-      "family.",
-      children);
+  Field config = required_object("config",
+                                 "Fields of a Hugging Face config.json, in the names of Llama. "
+                                 "What is not given, or null, has "
+                                 "the default stated here, else Transformers' value of the family.",
+                                 children);
   config.planned = {"torch_dtype",  "dtype",          "attention_dropout",
                     "bos_token_id", "eos_token_id",   "pad_token_id",
                     "use_cache",    "pretraining_tp", "transformers_version"};

@@ -36,8 +36,10 @@ Field checkpoint_section() {
 Field communication_section() {
   Field field = object(
       "communication", "How ranks talk to each other.",
-      {choice("backend", {"auto", "shared-memory", "gloo"}, {"nccl"},
-              "auto: shared memory where all ranks can open the same segment, else gloo."),
+      {choice(
+           "backend", {"auto", "shared-memory", "gloo"}, {"nccl"},
+           "auto: shared memory where all ranks can open the same segment; on hosts alike, shared "
+           "memory inside each and gloo across; else gloo."),
        defaulted(integer("timeoutSeconds", 1, kMaxSeconds, "Longest wait for a peer."), 600)});
   field.planned = {"env"};
   return field;

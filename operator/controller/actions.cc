@@ -48,6 +48,7 @@ struct Created {
   std::optional<TakenName> taken;
   std::string version;  // of the new object; empty if it is not of this call
   std::optional<std::chrono::seconds> retry_after;
+  kube::Warnings warnings{};  // of an object that was created
 };
 
 // Whose is the object that has the child's name: ours from before a crash, or somebody else's? Our
@@ -87,9 +88,11 @@ Created resolve_existing(kube::Client& client, const api::TrainingJob& job, cons
 }
 
 Created create(kube::Client& client, const api::TrainingJob& job, const Child& child) {
-  const auto answer = client.create({type_of(child.kind), job.meta.ns, "", ""}, *child.body);
+  kube::Warnings warnings;
+  const auto answer =
+      client.create({type_of(child.kind), job.meta.ns, "", ""}, *child.body, warnings);
   if (const auto* object = std::get_if<json>(&answer)) {
-    return {child.kind, {}, std::nullopt, kube::version_of(*object), {}};
+    return {child.kind, {}, std::nullopt, kube::version_of(*object), {}, std::move(warnings)};
   }
   const auto& refused = std::get<kube::ApiError>(answer);
   const common::Error& error = refused.error;
@@ -113,6 +116,10 @@ void remove(kube::Client& client, const kube::ResourcePath& path,
 }
 
 void take(ApplyOutcome& outcome, Created created) {
+  for (std::string& text : created.warnings) {
+    kube::Warnings& all = outcome.warnings;
+    if (std::find(all.begin(), all.end(), text) == all.end()) all.push_back(std::move(text));
+  }
   if (created.taken) outcome.taken_names.push_back(std::move(*created.taken));
   if (!created.version.empty()) {
     ++outcome.applied;

@@ -28,6 +28,8 @@ struct ApplyOutcome {
   std::optional<std::chrono::seconds> retry_after;  // the server's wish with that failure (429)
   std::vector<TakenName> taken_names;               // found on the way
   int applied = 0;                                  // actions that changed something
+  // What the server warned of while it created objects, each text once.
+  kube::Warnings warnings;
   // The newest resource version among the objects created, by kind. Until the watch has told of it,
   // the stores lack something of ours.
   std::map<ChildKind, std::string> created_versions;

@@ -7,6 +7,7 @@
 #include "operator/api/codec.h"
 #include "operator/controller/events.h"
 #include "operator/controller/refusal.h"
+#include "operator/controller/warnings.h"
 #include "operator/plan/stall.h"
 #include "operator/plan/status.h"
 
@@ -69,6 +70,8 @@ Result<Outcome> Reconciler::reconcile(const kube::ObjectKey& key) {
   plan::Plan next = plan::plan(*job, seen, options_.settings, options_.now());
   ApplyOutcome applied = apply_in_order(client_, *job, next.actions);
   remember_created(key, applied.created_versions);
+  // Now or never: what is there is not created again, whatever becomes of the status.
+  emit(*job, explain_warnings(applied.warnings, job->meta.ns));
   if (!applied.taken_names.empty()) {
     // This plan's status does not know who has the name; the next one's does.
     view_.remember_taken(key, std::move(applied.taken_names));

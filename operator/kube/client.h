@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -59,6 +60,9 @@ struct ApiError {
 template <typename T>
 using ApiResult = std::variant<T, ApiError>;
 
+// What the server warns of though it does as asked, in its own words; see warning.h.
+using Warnings = std::vector<std::string>;
+
 enum class PatchType { kMerge, kApply };
 
 // Blocking; safe to call from several threads. Never repeats a write blindly.
@@ -69,8 +73,14 @@ class Client {
   // Given up, as a call without an answer, once `stop` is requested.
   virtual ApiResult<nlohmann::json> list(const ResourcePath& path, const ListOptions& options,
                                          std::stop_token stop) = 0;
-  virtual ApiResult<nlohmann::json> create(const ResourcePath& path,
-                                           const nlohmann::json& body) = 0;
+  // Adds to `warnings` what the server warns of with its answer, whatever that is.
+  virtual ApiResult<nlohmann::json> create(const ResourcePath& path, const nlohmann::json& body,
+                                           Warnings& warnings) = 0;
+  // The same where nobody is to be told of warnings.
+  ApiResult<nlohmann::json> create(const ResourcePath& path, const nlohmann::json& body) {
+    Warnings nobody_reads;
+    return create(path, body, nobody_reads);
+  }
   virtual ApiResult<nlohmann::json> replace(const ResourcePath& path,
                                             const nlohmann::json& body) = 0;
   virtual ApiResult<nlohmann::json> patch(const ResourcePath& path, PatchType type,

@@ -10,6 +10,7 @@
 #include "operator/kube/line_splitter.h"
 #include "operator/kube/mutex.h"
 #include "operator/kube/proxy.h"
+#include "operator/kube/warning.h"
 
 namespace lockstep::kube {
 namespace {
@@ -71,8 +72,9 @@ class HttpClient final : public Client {
                        std::stop_token stop) override {
     return call(list_request(path, options), stop);
   }
-  ApiResult<json> create(const ResourcePath& path, const json& body) override {
-    return call(create_request(path, body, options_.field_manager), options_.stop);
+  using Client::create;
+  ApiResult<json> create(const ResourcePath& path, const json& body, Warnings& warnings) override {
+    return call(create_request(path, body, options_.field_manager), options_.stop, &warnings);
   }
   ApiResult<json> replace(const ResourcePath& path, const json& body) override {
     return call(replace_request(path, body, options_.field_manager), options_.stop);
@@ -88,7 +90,9 @@ class HttpClient final : public Client {
                                  const std::function<bool(std::string_view)>& on_line) override;
 
  private:
-  ApiResult<json> call(const HttpRequest& request, const std::stop_token& stop);
+  // `warnings`: where to add those of the answer; null = nowhere.
+  ApiResult<json> call(const HttpRequest& request, const std::stop_token& stop,
+                       Warnings* warnings = nullptr);
   SendOutcome send(const HttpRequest& request, const Identity& identity,
                    const std::stop_token& stop);
   void observe(const HttpRequest& request, const std::string& code, Clock::time_point begin) const;
@@ -109,7 +113,8 @@ ApiError without_credentials(const common::Error& why) {
   return {why, 0, "", std::nullopt};
 }
 
-ApiResult<json> HttpClient::call(const HttpRequest& request, const std::stop_token& stop) {
+ApiResult<json> HttpClient::call(const HttpRequest& request, const std::stop_token& stop,
+                                 Warnings* warnings) {
   const Result<Identity> identity = credentials_->current(Clock::now());
   if (!identity) return without_credentials(identity.error());
   SendOutcome outcome = send(request, *identity, stop);
@@ -125,6 +130,9 @@ ApiResult<json> HttpClient::call(const HttpRequest& request, const std::stop_tok
   }
   if (outcome.kind != SendOutcome::Kind::kAnswered) return no_answer(request, outcome.why);
   const HttpResponse& response = outcome.response;
+  if (warnings != nullptr) {
+    for (std::string& text : warning_texts(response.warnings)) warnings->push_back(std::move(text));
+  }
   if (response.status < 200 || response.status > 299) return decode_error(request, response);
   json body = json::parse(response.body, nullptr, false);
   if (!body.is_object()) {

@@ -138,6 +138,14 @@ std::string host_and_port(const ServerUrl& url) {
   return (is_ipv6 ? "[" + url.host + "]" : url.host) + ":" + std::to_string(url.port);
 }
 
+// In order. The library has decoded %XX in them.
+std::vector<std::string> values_of(const httplib::Response& response, const char* header) {
+  std::vector<std::string> values;
+  const auto [begin, end] = response.headers.equal_range(header);
+  for (auto it = begin; it != end; ++it) values.push_back(it->second);
+  return values;
+}
+
 bool is_cut(httplib::Error error) {
   return error == httplib::Error::Read || error == httplib::Error::Write;
 }
@@ -223,6 +231,7 @@ SendOutcome HttpConnection::State::wait_for_answer(httplib::Request& request,
   SendOutcome out;
   out.response.status = response.status;
   out.response.retry_after = response.get_header_value("Retry-After");
+  out.response.warnings = values_of(response, "Warning");
   if (ok) {
     out.kind = SendOutcome::Kind::kAnswered;
     return out;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -22,6 +23,7 @@ struct HttpResponse {
   int status = 0;
   std::string retry_after;  // header; empty if absent
   std::string body;
+  std::vector<std::string> warnings{};  // values of the Warning headers, in order
 };
 
 // True for a request that may change the server's state; such a request is never repeated blindly.

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What a pod template makes of a job on a real API server: refused by the server with its words in the job, mended, forbidden by Pod Security.
+# What a pod template makes of a job on a real API server: refused by the server with its words in the job, mended, forbidden by Pod Security,
+# or admitted with a warning.
 . "$LOCKSTEP_SOURCE/tests/cluster/scenario.sh"
 scheduled() { kubectl get tjob "$1" -o "jsonpath={.status.conditions[?(@.type==\"Scheduled\")].$2}"; } # job field
 pods_of() { kubectl get pods -l "lockstep.dev/job-name=$1" -o name | wc -l; }                         # job
@@ -62,8 +63,25 @@ for pattern in 'violates PodSecurity "restricted:latest"' 'container "trainer" m
   expect_match "condition" "$(scheduled rdma message)" "$pattern"
 done
 expect_equal "pods of a forbidden gang" "$(pods_of rdma)" 0
-kubectl label namespace "$scenario" --overwrite pod-security.kubernetes.io/enforce=privileged >/dev/null
+kubectl label namespace "$scenario" --overwrite pod-security.kubernetes.io/enforce=privileged pod-security.kubernetes.io/warn=restricted >/dev/null
 kubectl annotate tjob rdma look=again >/dev/null  # sooner than the next try
 await 60 "gang in a privileged namespace" has_pods rdma 4
 expect_equal "what the server made of it" "$(kubectl get pod rdma-0-3 -o 'jsonpath={.spec.containers[0].securityContext.capabilities} {.spec.containers[0].resources.requests.rdma/hca_shared_devices_a} {.metadata.annotations.k8s\.v1\.cni\.cncf\.io/networks}')" \
   '{"add":["IPC_LOCK"],"drop":["ALL"]} 1 rdma-network'
+
+# That namespace only warns: the gang is there, and the user is told once, in the server's words.
+warned() { kubectl get events --field-selector "involvedObject.name=$1,reason=PodSecurity,type=Warning" -o 'jsonpath={range .items[*]}{.count} {.message}{"\n"}{end}' | grep 'API server warns' || :; } # job
+has_warning() { [ -n "$(warned "$1")" ]; }
+await 60 "event about the warning" has_warning rdma
+expect_equal "events about a warning for 4 pods" "$(warned rdma | wc -l)" 1
+for pattern in '^1 the pods run, but the API server warns: would violate PodSecurity "restricted:latest"' \
+  'container "trainer" must not include "IPC_LOCK" in securityContext\.capabilities\.add' \
+  "label pod-security\.kubernetes\.io/warn of namespace $scenario"; do
+  expect_match "event" "$(warned rdma)" "$pattern"
+done
+expect_equal "reason of a gang that only was warned of" "$(scheduled rdma reason)" WaitingForNodes
+# Our own pods keep to the level, so nothing is said of them.
+own_job plain 'tty: true' | sed 's/, {name: side.*}\]/]/' | kubectl create -f - >/dev/null
+await 60 "gang of our own pods" has_pods plain 3
+sleep 1
+expect_equal "events of our own pods" "$(warned plain)" ""

@@ -35,8 +35,10 @@ class DyingClient final : public kube::Client {
               std::stop_token stop) override {
     return client_->list(path, options, std::move(stop));
   }
-  Answer create(const kube::ResourcePath& path, const json& body) override {
-    return write([&] { return client_->create(path, body); });
+  using Client::create;
+  Answer create(const kube::ResourcePath& path, const json& body,
+                kube::Warnings& warnings) override {
+    return write([&] { return client_->create(path, body, warnings); });
   }
   Answer replace(const kube::ResourcePath& path, const json& body) override {
     return write([&] { return client_->replace(path, body); });

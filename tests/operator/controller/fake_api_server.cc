@@ -93,12 +93,16 @@ FakeApiServer::Answer FakeApiServer::write(const std::string& what,
   return answer;
 }
 
-FakeApiServer::Answer FakeApiServer::create(const kube::ResourcePath& path, const json& body) {
+FakeApiServer::Answer FakeApiServer::create(const kube::ResourcePath& path, const json& body,
+                                            kube::Warnings& warnings) {
   const std::string& plural = path.type.plural;
   const json& metadata = body.at("metadata");
   const std::string name = plural == "events" ? body.at("reason").get<std::string>()
                                               : metadata.at("name").get<std::string>();
-  return write("create " + plural + "/" + name, [&] { return insert(plural, body); });
+  return write("create " + plural + "/" + name, [&] {
+    for (const std::string& text : warnings_[plural]) warnings.push_back(text);
+    return insert(plural, body);
+  });
 }
 
 FakeApiServer::Answer FakeApiServer::replace(const kube::ResourcePath& path, const json& body) {
@@ -301,6 +305,11 @@ void FakeApiServer::revive() {
   const MutexLock lock(mutex_);
   crash_ = {};
   has_crashed_ = false;
+}
+
+void FakeApiServer::warn(const std::string& plural, kube::Warnings texts) {
+  const MutexLock lock(mutex_);
+  warnings_[plural] = std::move(texts);
 }
 
 bool FakeApiServer::has_crashed() const {

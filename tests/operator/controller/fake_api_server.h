@@ -41,7 +41,9 @@ class FakeApiServer final : public kube::Client {
   Answer get(const kube::ResourcePath& path) override;
   Answer list(const kube::ResourcePath& path, const kube::ListOptions& options,
               std::stop_token stop) override;
-  Answer create(const kube::ResourcePath& path, const nlohmann::json& body) override;
+  using Client::create;
+  Answer create(const kube::ResourcePath& path, const nlohmann::json& body,
+                kube::Warnings& warnings) override;
   Answer replace(const kube::ResourcePath& path, const nlohmann::json& body) override;
   Answer patch(const kube::ResourcePath& path, kube::PatchType type,
                const nlohmann::json& body) override;
@@ -58,6 +60,8 @@ class FakeApiServer final : public kube::Client {
   void erase(const std::string& plural, const kube::ObjectKey& key);
   // Deletes what belongs to an owner that is gone.
   void collect_garbage();
+  // Whoever creates an object of `plural` from now on is warned so; empty = of nothing.
+  void warn(const std::string& plural, kube::Warnings texts);
 
   // --- faults
   void crash_at(CrashPoint point);
@@ -113,6 +117,7 @@ class FakeApiServer final : public kube::Client {
   std::map<int, Stream> streams_;
   std::set<std::string> held_;
   std::vector<std::string> writes_;
+  std::map<std::string, kube::Warnings> warnings_;
   int64_t version_ = 100;
   int next_id_ = 1;
   int num_calls_ = 0;

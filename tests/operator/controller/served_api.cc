@@ -72,11 +72,26 @@ const char* reason_of(ErrorCode code) {
   }
 }
 
-FakeApiServer::Answer call(FakeApiServer& server, const FrontRequest& request) {
+// A Warning header for each, as an API server writes them.
+std::string warning_headers(const kube::Warnings& warnings) {
+  std::string headers;
+  for (const std::string& text : warnings) {
+    headers += "Warning: 299 - \"";
+    for (const char c : text) {
+      if (c == '"' || c == '\\') headers += '\\';
+      headers += c;
+    }
+    headers += "\"\r\n";
+  }
+  return headers;
+}
+
+FakeApiServer::Answer call(FakeApiServer& server, const FrontRequest& request,
+                           kube::Warnings& warnings) {
   const kube::ResourcePath path = path_of(request.http.target);
   const std::string& method = request.http.method;
   const json body = request.http.body.empty() ? json::object() : json::parse(request.http.body);
-  if (method == "POST") return server.create(path, body);
+  if (method == "POST") return server.create(path, body, warnings);
   if (method == "PUT") return server.replace(path, body);
   if (method == "PATCH") return server.patch(path, kube::PatchType::kMerge, body);
   if (method == "DELETE") return server.remove(path, delete_options(body));
@@ -130,13 +145,16 @@ void ServedApi::serve(Connection& connection, const std::stop_token& stop) {
 
 bool ServedApi::answer(Connection& connection, const FrontRequest& request,
                        const std::stop_token& /*stop*/) {
-  const FakeApiServer::Answer answer = call(server_, request);
+  kube::Warnings warnings;
+  const FakeApiServer::Answer answer = call(server_, request, warnings);
   if (const auto* error = std::get_if<kube::ApiError>(&answer)) {
-    return connection.socket.write(testing::status_answer(
-        error->http_status, reason_of(error->error.code), error->error.message));
+    return connection.socket.write(
+        testing::status_answer(error->http_status, reason_of(error->error.code),
+                               error->error.message, warning_headers(warnings)));
   }
   const int code = request.http.method == "POST" ? 201 : 200;
-  return connection.socket.write(testing::json_answer(code, std::get<json>(answer).dump()));
+  return connection.socket.write(
+      testing::json_answer(code, std::get<json>(answer).dump(), warning_headers(warnings)));
 }
 
 bool ServedApi::answer_watch(Connection& connection, const FrontRequest& request,

@@ -39,7 +39,9 @@ class FakeClient final : public Client {
   }
 
   Answer get(const ResourcePath& /*path*/) override { return unscripted(); }
-  Answer create(const ResourcePath& /*path*/, const nlohmann::json& /*body*/) override {
+  using Client::create;
+  Answer create(const ResourcePath& /*path*/, const nlohmann::json& /*body*/,
+                Warnings& /*warnings*/) override {
     return unscripted();
   }
   Answer replace(const ResourcePath& /*path*/, const nlohmann::json& /*body*/) override {

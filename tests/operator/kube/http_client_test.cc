@@ -50,6 +50,31 @@ std::string chunk(const std::string& data) {
 constexpr const char* kChunkedHead =
     "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
 
+TEST(HttpClientTest, TellsWhatTheServerWarnsOfWhenItCreates) {
+  const std::string of_many_bytes(5000, 'x');
+  ScriptedServer server(
+      {{http_answer(201, "{}",
+                    "Warning: 299 - \"a \\\"b\\\", c\", 110 - \"stale\"\r\n"
+                    "warning: 299 - \"100% of it\" \"Wed, 21 Oct 2015 07:28:00 GMT\"\r\n"
+                    "WARNING: 299 - \"a \\\"b\\\", c\"\r\n")},
+       {http_answer(403, "{}", "Warning: 299 - \"of a refusal\"\r\n")},
+       {http_answer(201, "{}", "Warning: 299 - \"" + of_many_bytes + "\"\r\n")},
+       {http_answer(201, "{}", "Warning: nonsense\r\n")}});
+  const auto client = client_of(server);
+  Warnings warnings;
+  EXPECT_TRUE(std::holds_alternative<json>(client->create(kObject, json::object(), warnings)));
+  EXPECT_THAT(warnings, ElementsAre("a \"b\", c", "100% of it"));
+  warnings.clear();
+  EXPECT_EQ(error_of(client->create(kObject, json::object(), warnings)).http_status, 403);
+  EXPECT_THAT(warnings, ElementsAre("of a refusal"));
+  warnings.clear();
+  EXPECT_TRUE(std::holds_alternative<json>(client->create(kObject, json::object(), warnings)));
+  ASSERT_THAT(warnings, ElementsAre(of_many_bytes.substr(0, 1021) + "..."));
+  warnings.clear();
+  EXPECT_TRUE(std::holds_alternative<json>(client->create(kObject, json::object(), warnings)));
+  EXPECT_THAT(warnings, testing::IsEmpty());
+}
+
 TEST(HttpClientTest, SendsPathTokenAndAgentAndReusesItsConnection) {
   ScriptedServer server({{http_answer(200, R"({"kind":"ConfigMap"})")}, {http_answer(201, "{}")}});
   const auto client = client_of(server);

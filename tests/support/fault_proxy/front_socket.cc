@@ -31,9 +31,9 @@ std::string FrontRequest::parameter(const std::string& name) const {
   return "";
 }
 
-std::string json_answer(int code, const std::string& body) {
-  return "HTTP/1.1 " + std::to_string(code) +
-         " X\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) +
+std::string json_answer(int code, const std::string& body, const std::string& more_headers) {
+  return "HTTP/1.1 " + std::to_string(code) + " X\r\n" + more_headers +
+         "Content-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) +
          "\r\n\r\n" + body;
 }
 
@@ -41,9 +41,7 @@ std::string status_answer(int code, const std::string& reason, const std::string
                           const std::string& more_headers) {
   const nlohmann::json status = {{"apiVersion", "v1"}, {"kind", "Status"},   {"status", "Failure"},
                                  {"reason", reason},   {"message", message}, {"code", code}};
-  std::string answer = json_answer(code, status.dump());
-  answer.insert(answer.find("\r\n") + 2, more_headers);
-  return answer;
+  return json_answer(code, status.dump(), more_headers);
 }
 
 FrontSocket::~FrontSocket() {

@@ -22,7 +22,7 @@ struct FrontRequest {
 std::string status_answer(int code, const std::string& reason, const std::string& message,
                           const std::string& more_headers = "");
 // "HTTP/1.1 200 OK" with `body`.
-std::string json_answer(int code, const std::string& body);
+std::string json_answer(int code, const std::string& body, const std::string& more_headers = "");
 
 // Owns the descriptor. One thread reads and writes; cut() is for any.
 class FrontSocket {

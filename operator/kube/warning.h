@@ -1,0 +1,34 @@
+// What an API server warns of in "Warning" headers while it does as asked: a Pod Security level of
+// the namespace that only warns, a deprecated version, a word of an admission webhook. Pure.
+// Source: RFC 7234 section 5.5; kubernetes/apimachinery pkg/util/net/http.go, kubernetes/apiserver
+// pkg/endpoints/filters/warning.go (the server sends at most 4 KiB of them in an answer).
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "operator/kube/client.h"
+
+namespace lockstep::kube {
+
+// One warning-value of a header.
+struct Warning {
+  int code = 0;       // three digits
+  std::string agent;  // who warns; "-" if it does not say
+  std::string text;   // without quotes and escapes
+  bool operator==(const Warning&) const = default;
+};
+
+// The warnings in `header`, the value of one Warning header, in order. What follows something that
+// is malformed is not looked at: where it ends is not known.
+std::vector<Warning> parse_warnings(std::string_view header);
+
+// What a person should read of all Warning headers of an answer, in order and each text once: those
+// of code 299, the only one that API servers send. Valid UTF-8 without control characters; a text
+// of more than 1 KiB is cut and ends in "...", and after 16 texts one line says how many more there
+// were, so no server makes an event of any length.
+Warnings warning_texts(std::span<const std::string> headers);
+
+}  // namespace lockstep::kube

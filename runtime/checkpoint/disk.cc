@@ -4,9 +4,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -19,6 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 using common::Result;
 using common::system_error;
+
+constexpr std::streamsize kReadBytes = 64 * 1024;
 
 class RealDisk final : public Disk {
  public:
@@ -106,10 +108,13 @@ Result<std::string> read_text_file(const std::string& path) {
   errno = 0;
   std::ifstream in(path, std::ios::binary);
   if (!in) return system_error("open", path, errno);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (in.bad()) return system_error("read", path, errno);
-  return std::move(text).str();
+  std::string text;
+  std::vector<char> buffer(static_cast<std::size_t>(kReadBytes));
+  while (in.read(buffer.data(), kReadBytes) || in.gcount() > 0) {
+    text.append(buffer.data(), static_cast<std::size_t>(in.gcount()));
+  }
+  if (in.bad()) return system_error("read", path, errno);  // not an empty file
+  return text;
 }
 
 }  // namespace lockstep::runtime

@@ -148,7 +148,7 @@ Result<Published> publish(Disk& disk, const std::string& output, const Manifest&
   RETURN_IF_ERROR(disk.sync_folder(output));
 
   Published result{.folder = published,
-                   .warnings = prune_checkpoints(disk, output, manifest.step, keep)};
+                   .warnings = prune_checkpoints(disk, output, manifest, keep)};
   for (std::string& failure : remove_leftovers(disk, output, manifest.attempt, manifest.step)) {
     result.warnings.push_back(std::move(failure));
   }

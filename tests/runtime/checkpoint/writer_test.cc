@@ -65,6 +65,33 @@ TEST_F(WriterTest, SparesTheBestOnesThatKeptCheckpointsName) {
   EXPECT_THAT(names(), ElementsAre("step-80"));
 }
 
+// Which best one a checkpoint needs that cannot be read for now is unknown, so none goes away.
+TEST_F(WriterTest, PrunesNothingWhileACheckpointThatStaysCannotBeRead) {
+  const EvaluationHistory best{.last_step = 10, .best_step = 10, .keeps_best = true};
+  for (int64_t step = 10; step <= 30; step += 10) save(step, 1, 2, 1, best);
+  const fs::path manifest = folder_ / "checkpoints/step-30/manifest.json";
+  fs::rename(manifest, folder_ / "manifest");
+  fs::create_directory(manifest);  // opens, and cannot be read
+  const EvaluationHistory new_best{.last_step = 40, .best_step = 40, .keeps_best = true};
+  const auto published = save_test_model(*disk_, folder_.path(), 40, 1, 1, 2, new_best);
+  ASSERT_TRUE(published) << published.error().message;
+  EXPECT_THAT(published->warnings, ElementsAre(HasSubstr("step-30/manifest.json")));
+  EXPECT_THAT(names(), ElementsAre("step-10", "step-20", "step-30", "step-40"));
+  fs::remove(manifest);
+  fs::rename(folder_ / "manifest", manifest);
+  save(50, 1, 3, 1, new_best);
+  EXPECT_THAT(names(), ElementsAre("step-10", "step-30", "step-40", "step-50"));
+}
+
+// One that is damaged is never gone on from, so it needs no other.
+TEST_F(WriterTest, ADamagedCheckpointKeepsNoBestOne) {
+  const EvaluationHistory best{.last_step = 10, .best_step = 10, .keeps_best = true};
+  for (int64_t step = 10; step <= 30; step += 10) save(step, 1, 2, 1, best);
+  fs::remove(folder_ / "checkpoints/step-30/rank-0.bin");
+  save(40, 1, 2, 1, {.last_step = 40, .best_step = 40, .keeps_best = true});
+  EXPECT_THAT(names(), ElementsAre("step-30", "step-40"));
+}
+
 TEST_F(WriterTest, NeverPrunesWhatItPublishedNorNewerOnes) {
   save(100);
   save(50, 2, 1);

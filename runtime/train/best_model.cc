@@ -1,12 +1,16 @@
 #include "runtime/train/best_model.h"
 
+#include <chrono>
 #include <filesystem>
+#include <memory>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "runtime/checkpoint/copy.h"
 #include "runtime/checkpoint/layout.h"
 #include "runtime/checkpoint/reader.h"
+#include "runtime/checkpoint/writer.h"
 #include "runtime/train/exchange.h"
 #include "runtime/train/metrics_file.h"
 #include "runtime/train/resume.h"
@@ -19,6 +23,10 @@ using common::Error;
 using common::ErrorCode;
 using common::ExitCode;
 using common::Result;
+
+// Rank 0 copies for so long before it meets the others again: their wait for it never nears
+// communication.timeoutSeconds.
+constexpr std::chrono::seconds kCopySlice{1};
 
 constexpr char kHere[] = "here";
 constexpr char kThere[] = "there";
@@ -65,32 +73,63 @@ std::string agree_on_place(RankState& s) {
   return gather_texts(*s.collective, mine, "place of the best checkpoint").front();
 }
 
-Result<void> copy_best(const RankState& s, Disk& disk) {
-  ASSIGN_OR_RETURN(const CheckpointReader reader,
-                   CheckpointReader::open(folder_of(neighbourhood(s), s.evaluations.best_step)));
-  return copy_checkpoint(disk, reader, s.env.output, s.env.attempt);
+void save_here(RankState& s) {
+  if (s.saved_step == s.step) return;
+  begin_save(s);
+  s.saver->finish();
 }
 
-// Brings the best checkpoint into the output from beside the named one.
-void bring_best(RankState& s, Disk& disk) {
-  if (s.saved_step != s.step) {
-    begin_save(s);
-    s.saver->finish();
+// What the output has of the best step is not usable: it makes room for a copy.
+Result<void> make_room(const RankState& s, Disk& disk) {
+  const int64_t step = s.evaluations.best_step;
+  std::error_code error;
+  if (!std::filesystem::exists(folder_of(checkpoints_folder(s.env.output), step), error)) return {};
+  ASSIGN_OR_RETURN(const std::string moved, set_aside_checkpoint(disk, s.env.output, step));
+  s.log.warning("best checkpoint not usable, taking another along",
+                {{"step", step}, {"moved_to", moved}});
+  return {};
+}
+
+// Rank 0 copies the best checkpoint from beside the named one, and meets the others in between.
+void copy_best(RankState& s, Disk& disk) {
+  constexpr const char* kWhat = "copying the best checkpoint";
+  std::unique_ptr<CheckpointCopy> work;
+  Result<void> prepared;
+  if (s.is_rank0()) {
+    const Result<CheckpointReader> reader =
+        CheckpointReader::open(folder_of(neighbourhood(s), s.evaluations.best_step));
+    if (reader) {
+      work = std::make_unique<CheckpointCopy>(disk, *reader, s.env.output, s.env.attempt);
+    }
+    prepared = reader ? make_room(s, disk) : reader.error();
   }
-  if (s.evaluations.best_step == s.step) return;
-  Result<void> copied;
-  if (s.is_rank0()) copied = copy_best(s, disk);
-  agree_on(*s.collective, std::move(copied), ExitCode::kOutputUnwritable,
-           "copying the best checkpoint");
+  const bool is_gone = !prepared && !work;
+  const ExitCode code =
+      is_gone ? exit_code_of_checkpoint(prepared.error()) : ExitCode::kOutputUnwritable;
+  agree_on(*s.collective, std::move(prepared), code, kWhat);
+  for (bool done = false; !done;) {
+    Result<bool> advanced = false;
+    if (work) advanced = work->advance(kCopySlice);
+    const bool is_unreadable = !advanced && work->is_unreadable();
+    const ExitCode ends =
+        is_unreadable ? exit_code_of_checkpoint(advanced.error()) : ExitCode::kOutputUnwritable;
+    const bool mine = agree_on(*s.collective, std::move(advanced), ends, kWhat);
+    done = !gather_texts(*s.collective, mine ? "done" : "", kWhat).front().empty();
+  }
 }
 
 }  // namespace
 
 void secure_best(RankState& s, Disk& disk) {
   if (!s.wants_best() || s.evaluations.best_step == 0) return;
+  // Its weights are in memory, wherever they came from.
+  if (s.evaluations.best_step == s.step) return save_here(s);
   const std::string place = agree_on_place(s);
   if (place == kHere) return;
-  if (place == kThere) return bring_best(s, disk);
+  if (place == kThere) {
+    save_here(s);
+    return copy_best(s, disk);
+  }
   if (s.is_rank0()) {
     s.log.warning("best checkpoint is gone",
                   {{"step", s.evaluations.best_step},

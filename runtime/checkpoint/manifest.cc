@@ -105,7 +105,8 @@ json to_json(const Manifest& manifest) {
                            {"bestLoss", manifest.evaluations.best_loss},
                            {"bestStep", manifest.evaluations.best_step},
                            {"withoutBetter", manifest.evaluations.without_better},
-                           {"keepsBest", manifest.evaluations.keeps_best}};
+                           {"keepsBest", manifest.evaluations.keeps_best},
+                           {"dataFingerprint", manifest.evaluations.data_fingerprint}};
   }
   return body;
 }
@@ -132,7 +133,8 @@ Manifest from_json(const json& body) {
                             .best_loss = found->at("bestLoss").get<double>(),
                             .best_step = found->at("bestStep").get<int64_t>(),
                             .without_better = found->at("withoutBetter").get<int64_t>(),
-                            .keeps_best = found->at("keepsBest").get<bool>()};
+                            .keeps_best = found->at("keepsBest").get<bool>(),
+                            .data_fingerprint = found->value("dataFingerprint", std::string())};
   }
   body.at("train").get_to(manifest.train_json);
   body.at("corpusFingerprint").get_to(manifest.corpus_fingerprint);

@@ -60,6 +60,8 @@ struct EvaluationHistory {
   int64_t best_step = 0;
   int64_t without_better = 0;  // evaluations since
   bool keeps_best = false;     // pruning spares the checkpoint of best_step
+  // Of the data that was evaluated on; empty in manifests that do not tell.
+  std::string data_fingerprint;
   bool operator==(const EvaluationHistory&) const = default;
 };
 

@@ -103,20 +103,23 @@ StepHistory history_of(const RankState& s, const Manifest& manifest) {
   return history;
 }
 
-// Losses on other data say nothing about those to come.
-EvaluationHistory evaluations_of(const RankState& s, const Manifest& manifest) {
-  const nlohmann::json then = nlohmann::json::parse(manifest.train_json, nullptr, false);
-  const nlohmann::json now = nlohmann::json::parse(s.job.train_json, nullptr, false);
-  const nlohmann::json::json_pointer data("/data/validation");
-  const bool is_comparable =
-      s.validation && then.value(data, nlohmann::json()) == now.value(data, nlohmann::json());
-  return is_comparable ? manifest.evaluations : EvaluationHistory();
+// Why the losses of a checkpoint say nothing about those to come; empty if they do, or there are
+// none.
+std::string why_incomparable(const RankState& s, const EvaluationHistory& evaluations) {
+  if (evaluations.last_step == 0) return "";
+  if (!s.validation) return "train.data.validation names no data";
+  if (evaluations.data_fingerprint.empty()) {
+    return "the checkpoint does not tell which data they were of";
+  }
+  const bool is_same = s.validation->source().fingerprint() == evaluations.data_fingerprint;
+  return is_same ? "" : "train.data.validation holds other data than then";
 }
 
 // What the steps of a checkpoint left behind besides weights and moments.
 struct Past {
   StepHistory history;
   EvaluationHistory evaluations;
+  std::string why_forgotten;  // the evaluations of the checkpoint; empty if they are not
 };
 
 Result<Past> load_shards(RankState& s, const std::string& folder) {
@@ -126,8 +129,11 @@ Result<Past> load_shards(RankState& s, const std::string& folder) {
     if (loaded && !shard.weights.empty()) loaded = load_shard(reader, shard);
   });
   if (!loaded) return loaded.error();
+  const EvaluationHistory& evaluations = reader.manifest().evaluations;
+  const std::string why_forgotten = why_incomparable(s, evaluations);
   return Past{.history = history_of(s, reader.manifest()),
-              .evaluations = evaluations_of(s, reader.manifest())};
+              .evaluations = why_forgotten.empty() ? evaluations : EvaluationHistory(),
+              .why_forgotten = why_forgotten};
 }
 
 void initialize(RankState& s) {
@@ -168,13 +174,20 @@ struct Loaded {
 
 // Loads the checkpoint's weights and moments on all ranks. Whatever goes wrong besides damage says
 // nothing about the checkpoint and ends the work.
-Loaded load_on_all_ranks(RankState& s, const std::string& folder) {
+//   takes_gone_for_damaged: a checkpoint of this run that must be there.
+Loaded load_on_all_ranks(RankState& s, const std::string& folder,
+                         bool takes_gone_for_damaged = false) {
   const Result<Past> loaded = load_shards(s, folder);
   std::optional<RunFailure> failure;
   std::string damage;
-  if (!loaded && loaded.error().code == ErrorCode::kDataLoss) damage = loaded.error().message + " ";
-  if (!loaded && damage.empty())
-    failure = to_failure(exit_code_of_checkpoint(loaded.error()), loaded.error());
+  if (!loaded) {
+    const ErrorCode code = loaded.error().code;
+    if (code == ErrorCode::kDataLoss || (code == ErrorCode::kNotFound && takes_gone_for_damaged)) {
+      damage = loaded.error().message + " ";
+    } else {
+      failure = to_failure(exit_code_of_checkpoint(loaded.error()), loaded.error());
+    }
+  }
   agree(*s.collective, failure, "reading the checkpoint");
   for (const std::string& text : gather_texts(*s.collective, damage, "loading the checkpoint")) {
     if (!text.empty()) return {.damage = Error{ErrorCode::kDataLoss, text, ""}, .past = {}};
@@ -186,6 +199,9 @@ void go_on_from(RankState& s, int64_t step, const Past& past) {
   s.step = step;
   s.history = past.history;
   s.evaluations = past.evaluations;
+  if (past.why_forgotten.empty() || !s.is_rank0()) return;
+  s.log.warning("evaluations so far do not count",
+                {{"step", step}, {"message", past.why_forgotten}});
 }
 
 // Rank 0's choice of the next checkpoint to try, and the damaged ones that it passed over.
@@ -298,6 +314,7 @@ void resume_from_named(RankState& s, const std::string& folder) {
                     "name another checkpoint"});
   }
   go_on_from(s, step, loaded.past);
+  s.evaluations.without_better = 0;
   if (s.is_rank0()) log_resumed(s, folder, train_json);
 }
 
@@ -331,7 +348,7 @@ std::optional<Error> find_conflict(const RankState& s, const Manifest& manifest,
 }
 
 std::optional<Error> load_state(RankState& s, const std::string& folder) {
-  return load_on_all_ranks(s, folder).damage;
+  return load_on_all_ranks(s, folder, /*takes_gone_for_damaged=*/true).damage;
 }
 
 void resume_or_initialize(RankState& s, Disk& disk, bool may_resume) {

@@ -22,14 +22,16 @@ std::optional<common::Error> find_conflict(const RankState& s, const Manifest& m
 common::ExitCode exit_code_of_checkpoint(const common::Error& error);
 
 // Fills weights and moments from the checkpoint in `folder`; the step at hand and what is known
-// about it stay. Returns why the checkpoint is damaged, on any rank; nothing if it is not. Every
-// rank must call it. Throws RunError and PeerLostError if it cannot be read for now.
+// about it stay. Returns why the checkpoint is damaged or gone, on any rank; nothing if it is not.
+// Every rank must call it. Throws RunError and PeerLostError if it cannot be read for now.
 std::optional<common::Error> load_state(RankState& s, const std::string& folder);
 
 // Fills weights and moments of s.parallelism->shards() from the newest sound checkpoint of the
 // output; if there is none or `may_resume` is false, from the checkpoint that the configuration
-// names, or with initial weights. Sets s.step and what belongs to it; logs which settings are
-// others than then. Damaged newer checkpoints are logged and set aside. Every rank must call it.
+// names, or with initial weights. Sets s.step and what belongs to it; from a named checkpoint the
+// patience of early stopping begins anew, or a run from one that had stopped would not train. Logs
+// which settings are others than then. Damaged newer checkpoints are logged and set aside. Every
+// rank must call it.
 // Throws RunError: kCheckpointDamaged if there are checkpoints and none is sound, or the named one
 // is not; kInputNotFound if there is none of that name; kInvalidConfig if the newest is another
 // run's, kInvalidData if it has an unknown format; kInputNotFound or

@@ -85,6 +85,22 @@ class BestModelTest : public testing::Test {
     }
     return found;
   }
+  int64_t last_step(const std::string& name) const {
+    return json::parse(read_text(folder_.path(name) + "/finished.json")).at("step");
+  }
+  std::string checkpoint(const std::string& name, int64_t step) const {
+    return folder_.path(name) + "/checkpoints/step-" + std::to_string(step);
+  }
+  json from(const std::string& folder) const {
+    json with = changes();
+    with["checkpoint"]["resume"] = folder;
+    return with;
+  }
+  void train_and_keep_all(const std::string& name) const {
+    json keeps_all = changes();
+    keeps_all["checkpoint"]["keep"] = 9;
+    train({}, keeps_all, name);
+  }
   // As if the run had ended before its export.
   void forget_export(const std::string& name) const {
     fs::remove(folder_.path(name) + "/finished.json");
@@ -147,26 +163,70 @@ TEST_F(BestModelTest, IsExportedAfterARestartOnOtherRanksFromAnyCheckpoint) {
   EXPECT_EQ(json::parse(read_text(folder_.path("run") + "/finished.json")).at("step"), 16);
 }
 
-// From a named checkpoint the best one comes along, and lasts when the other run is removed.
+// From a named checkpoint the best one comes along, and lasts when the other run is removed;
+// patience begins anew, so that a run from one that had stopped trains on.
 TEST_F(BestModelTest, ComesAlongFromBesideANamedCheckpoint) {
   train_until_the_best();
-  json keeps_all = changes();
-  keeps_all["checkpoint"]["keep"] = 9;
-  train({}, keeps_all, "first");
-  const auto from = [&](const std::string& name, int64_t step) {
-    json with = changes();
-    with["checkpoint"]["resume"] = folder_.path(name) + "/checkpoints/step-" + std::to_string(step);
-    return with;
-  };
-  train({.ranks = 2, .strategy = "zero3"}, from("first", 12), "second");
+  train_and_keep_all("first");
+  train({.ranks = 2, .strategy = "zero3"}, from(checkpoint("first", 12)), "second");
   expect_exported("second", 10, "ten");
-  EXPECT_EQ(json::parse(read_text(folder_.path("second") + "/finished.json")).at("step"), 16);
-  train({}, from("first", 10), "at-the-best");
+  EXPECT_EQ(last_step("second"), 18);
+  train({}, from(checkpoint("first", 10)), "at-the-best");
   expect_exported("at-the-best", 10, "ten");
+  EXPECT_EQ(last_step("at-the-best"), 16);
   fs::rename(folder_.path("second"), folder_.path("moved"));
   fs::remove_all(folder_.path("first"));
-  train({.ranks = 3}, from("moved", 16), "third");
+  train({.ranks = 3}, from(checkpoint("moved", 18)), "third");
   expect_exported("third", 10, "ten");
+  EXPECT_EQ(last_step("third"), 24);
+}
+
+// Its weights are those that were just loaded, so nobody looks for it.
+TEST_F(BestModelTest, MayBeTheNamedCheckpointItselfWhateverItsFolderIsCalled) {
+  train_until_the_best();
+  train_and_keep_all("first");
+  fs::copy(checkpoint("first", 10), folder_.path("base"), fs::copy_options::recursive);
+  fs::remove_all(folder_.path("first"));
+  const std::string log = train({.ranks = 2}, from(folder_.path("base")), "run").log;
+  EXPECT_EQ(log.find("best checkpoint is gone"), std::string::npos) << log;
+  expect_exported("run", 10, "ten");
+}
+
+TEST_F(BestModelTest, ThatIsDamagedIsTakenAgainFromBesideTheNamedCheckpoint) {
+  train_until_the_best();
+  train_and_keep_all("first");
+  train({}, from(checkpoint("first", 12)), "second");
+  forget_export("second");
+  fs::resize_file(checkpoint("second", 10) + "/rank-0.bin", 5000);
+  const std::string log = train({.ranks = 2}, from(checkpoint("first", 12)), "second", 1).log;
+  EXPECT_NE(log.find("best checkpoint not usable, taking another along"), std::string::npos) << log;
+  expect_exported("second", 10, "ten");
+  EXPECT_EQ(checkpoints("second"),
+            (std::set<std::string>{"damaged-step-10", "step-10", "step-18"}));
+}
+
+// Losses compare where the data is the same, wherever it lies.
+TEST_F(BestModelTest, IsThatOfTheSameValidationDataOnly) {
+  train_until_the_best();
+  train({}, changes(), "run");
+  forget_export("run");
+  json elsewhere = changes();
+  elsewhere["data"]["validation"] = folder_.path("moved/held-out.txt");
+  fs::create_directories(folder_.path("moved"));
+  fs::rename(folder_.path("held-out.txt"), folder_.path("moved/held-out.txt"));
+  const std::string same = train({}, elsewhere, "run", 1).log;
+  EXPECT_EQ(same.find("evaluations so far do not count"), std::string::npos) << same;
+  expect_exported("run", 10, "ten");
+  EXPECT_EQ(last_step("run"), 16);
+
+  forget_export("run");
+  support::write_text(folder_.path("moved/held-out.txt"), support::tiny_corpus(3000));
+  TinyJob short_job;
+  short_job.steps = 20;
+  const std::string other = train(short_job, elsewhere, "run", 2).log;
+  EXPECT_NE(other.find("evaluations so far do not count"), std::string::npos) << other;
+  EXPECT_NE(other.find("holds other data than then"), std::string::npos) << other;
+  EXPECT_GT(last_step("run"), 16);
 }
 
 TEST_F(BestModelTest, ThatIsGoneOrDamagedIsSaidAndTheRunEndsAtTheSameStep) {

@@ -107,7 +107,8 @@ TEST(ManifestTest, EvaluationsComeBackAndAreOptional) {
                           .best_loss = 3.1720468990000001,
                           .best_step = 40,
                           .without_better = 1,
-                          .keeps_best = true};
+                          .keeps_best = true,
+                          .data_fingerprint = "v1:1:2:3"};
   const auto decoded = decode_manifest(encode(manifest), "m");
   ASSERT_TRUE(decoded) << decoded.error().message;
   EXPECT_EQ(*decoded, manifest);

@@ -51,6 +51,50 @@ bool is_timeout(const std::exception& error) {
          message.find("timeout") != std::string::npos;
 }
 
+std::string first_line(const std::exception& error) {
+  const std::string message = error.what();
+  return message.substr(0, message.find('\n'));
+}
+
+// Our own mistake, unlike a store or a socket that went away with a rank.
+bool is_misuse(const std::exception& error) {
+  return dynamic_cast<const c10::Error*>(&error) != nullptr &&
+         dynamic_cast<const c10::DistNetworkError*>(&error) == nullptr &&
+         dynamic_cast<const c10::DistStoreError*>(&error) == nullptr;
+}
+
+// A connection tells that something broke, but not which rank: the silent one did.
+[[noreturn]] void give_up_after(const std::exception& error, StandingBoard& board,
+                                const Standing& own, std::chrono::milliseconds timeout) {
+  if (const auto verdict = board.verdict()) throw_verdict(board, own, *verdict);
+  if (is_timeout(error)) give_up(board, own, late_verdict(board, own.sequence, -1), timeout);
+  if (is_misuse(error)) throw std::runtime_error(name_of(own) + ": " + first_line(error));
+  const auto limit = std::chrono::steady_clock::now() + kNamingLimit;
+  while (std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(Beacon::kInterval);
+    if (const auto verdict = board.verdict()) throw_verdict(board, own, *verdict);
+    if (const auto lost = lost_verdict(board)) give_up(board, own, *lost, timeout);
+  }
+  throw PeerLostError(name_of(own) + ": " + first_line(error) + "; " + describe_ranks(board));
+}
+
+// What `work` returns. What c10d and gloo throw becomes the ranks' verdict; ours passes.
+template <typename Work>
+auto or_give_up(StandingBoard& board, const Standing& own, std::chrono::milliseconds timeout,
+                const Work& work) {
+  try {
+    return work();
+  } catch (const PeerLostError&) {
+    throw;
+  } catch (const CollectiveTimeoutError&) {
+    throw;
+  } catch (const std::logic_error&) {
+    throw;
+  } catch (const std::exception& error) {
+    give_up_after(error, board, own, timeout);
+  }
+}
+
 // Note [Headers]
 // Gloo matches operations by their order alone: ranks in different ones would wait for the timeout,
 // or mix their bytes. So each operation begins with an all-gather of the ranks' standings, the same
@@ -99,18 +143,8 @@ class GlooTransport final : public Transport {
 
   std::unique_ptr<Transport> split(std::span<const int> members, const Standing& own) override {
     const std::string prefix = "split-" + std::to_string(num_splits_++);
-    try {
-      return make_gloo_group(*this, c10::make_intrusive<c10d::PrefixStore>(prefix, store_),
-                             options_, view_, members, own);
-    } catch (const PeerLostError&) {
-      throw;
-    } catch (const CollectiveTimeoutError&) {
-      throw;
-    } catch (const std::logic_error&) {
-      throw;
-    } catch (const std::exception& error) {
-      give_up_after(error, own);
-    }
+    return make_gloo_group(*this, c10::make_intrusive<c10d::PrefixStore>(prefix, store_), options_,
+                           view_, members, own);
   }
 
  private:
@@ -121,18 +155,10 @@ class GlooTransport final : public Transport {
   template <typename Issue>
   void carry_out(const Standing& own, const Issue& issue) {
     board().post(own);
-    try {
+    or_give_up(board(), own, options_.timeout, [&] {
       exchange_headers(own);
       issue()->wait();
-    } catch (const PeerLostError&) {
-      throw;
-    } catch (const CollectiveTimeoutError&) {
-      throw;
-    } catch (const std::logic_error&) {
-      throw;
-    } catch (const std::exception& error) {
-      give_up_after(error, own);
-    }
+    });
     Standing past = own;
     past.is_past = 1;
     board().post(past);
@@ -171,29 +197,6 @@ class GlooTransport final : public Transport {
       give_up(board(), own, late_verdict(board(), own.sequence, -1), options_.timeout);
     }
     work->wait();  // throws what went wrong
-  }
-
-  // A connection tells that something broke, but not which rank: the silent one did.
-  [[noreturn]] void give_up_after(const std::exception& error, const Standing& own) {
-    if (const auto verdict = board().verdict()) throw_verdict(board(), own, *verdict);
-    if (is_timeout(error)) {
-      give_up(board(), own, late_verdict(board(), own.sequence, -1), options_.timeout);
-    }
-    if (dynamic_cast<const c10::Error*>(&error) != nullptr) {
-      throw std::runtime_error(name_of(own) + ": " + first_line(error));
-    }
-    const auto limit = std::chrono::steady_clock::now() + kNamingLimit;
-    while (std::chrono::steady_clock::now() < limit) {
-      std::this_thread::sleep_for(Beacon::kInterval);
-      if (const auto verdict = board().verdict()) throw_verdict(board(), own, *verdict);
-      if (const auto lost = lost_verdict(board())) give_up(board(), own, *lost, options_.timeout);
-    }
-    throw PeerLostError(name_of(own) + ": " + first_line(error) + "; " + describe_ranks(board()));
-  }
-
-  static std::string first_line(const std::exception& error) {
-    const std::string message = error.what();
-    return message.substr(0, message.find('\n'));
   }
 
   GlooOptions options_;
@@ -241,10 +244,12 @@ std::unique_ptr<Transport> make_gloo_group(Transport& world,
   const auto place = std::find(members.begin(), members.end(), world.rank());
   of_group.rank = static_cast<int>(place - members.begin());
   of_group.world_size = static_cast<int>(members.size());
-  std::shared_ptr<Beacon> beacon = start_group_beacon(world, view, members, of_group, own);
-  return make_gloo_transport(
-      c10::make_intrusive<c10d::PrefixStore>(std::to_string(members.front()), store), of_group,
-      {.board = std::move(beacon)});
+  const std::shared_ptr<Beacon> beacon = start_group_beacon(world, view, members, of_group, own);
+  return or_give_up(*view.board, own, options.timeout, [&] {
+    return make_gloo_transport(
+        c10::make_intrusive<c10d::PrefixStore>(std::to_string(members.front()), store), of_group,
+        {.board = beacon});
+  });
 }
 
 }  // namespace lockstep::runtime

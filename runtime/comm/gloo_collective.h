@@ -32,6 +32,7 @@ std::unique_ptr<Transport> make_gloo_transport(const c10::intrusive_ptr<c10d::St
 //   store: as above; it is the same for all groups of one split.
 //   options: of the world.
 //   view: of the world's ranks.
+// Throws as a collective of `world` if the members do not meet: what they lost or waited for.
 std::unique_ptr<Transport> make_gloo_group(Transport& world,
                                            const c10::intrusive_ptr<c10d::Store>& store,
                                            const GlooOptions& options, const BoardView& view,

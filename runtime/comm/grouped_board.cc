@@ -34,15 +34,21 @@ Presence GroupedBoard::presence(int rank) const {
   return seen == Presence::kThere ? beacon_->presence(rank) : seen;
 }
 
+// What other hosts told comes before what this rank found out, and goes into the word of this host.
 std::optional<Verdict> GroupedBoard::accuse(const Verdict& mine) {
-  if (const std::optional<Verdict> first = verdict()) return first;
-  if (const std::optional<Verdict> first = board_.accuse(mine)) return first;
-  return beacon_->accuse(mine);
+  if (const std::optional<Verdict> first = board_.verdict()) return first;
+  const std::optional<Verdict> told = beacon_->accuse(mine);
+  if (const std::optional<Verdict> first = board_.accuse(told.value_or(mine))) return first;
+  return told;
 }
 
+// A verdict of another host holds for this one as soon as a rank of it goes by it.
 std::optional<Verdict> GroupedBoard::verdict() const {
-  const std::optional<Verdict> found = board_.verdict();
-  return found ? found : beacon_->verdict();
+  if (const std::optional<Verdict> found = board_.verdict()) return found;
+  const std::optional<Verdict> told = beacon_->verdict();
+  if (!told) return std::nullopt;
+  const std::optional<Verdict> first = ShmBoard(*segment_).accuse(*told);
+  return first ? first : told;
 }
 
 }  // namespace lockstep::runtime

@@ -43,11 +43,11 @@ std::string offer_segment(const std::string& folder, int num_ranks, std::string&
   }
 }
 
-// Opens an offered segment; on failure returns null and the reason.
+// Opens an offered segment; on failure returns null and the reason, which stays if it is known.
 std::unique_ptr<ShmSegment> try_join(const std::string& folder, const std::string& name, int rank,
                                      int num_ranks, std::string& outcome) {
   if (name.empty()) {
-    outcome = "no segment was offered";
+    if (outcome.empty()) outcome = "no segment was offered";
     return nullptr;
   }
   try {
@@ -161,18 +161,13 @@ std::shared_ptr<ShmSegment> join_host(const RendezvousOptions& options, const Me
 }
 
 // A group of ranks over Gloo, beside the levels.
-MakeNetworkGroup network_groups(const RendezvousOptions& options, const Meeting& meeting,
-                                const GlooOptions& gloo, const BoardView& view) {
-  return [store = meeting.store(), gloo, view, timeout = options.timeout, num_splits = 0](
+MakeNetworkGroup network_groups(const Meeting& meeting, const GlooOptions& gloo,
+                                const BoardView& view) {
+  return [store = meeting.store(), gloo, view, num_splits = 0](
              Transport& world, std::span<const int> members, const Standing& own) mutable {
     const std::string prefix = "split-" + std::to_string(num_splits++);
-    try {
-      return make_gloo_group(world, c10::make_intrusive<c10d::PrefixStore>(prefix, store), gloo,
-                             view, members, own);
-    } catch (const c10::Error& error) {
-      const Verdict lost = lost_verdict(*view.board).value_or(Verdict{});
-      give_up(*view.board, own, lost, timeout);
-    }
+    return make_gloo_group(world, c10::make_intrusive<c10d::PrefixStore>(prefix, store), gloo, view,
+                           members, own);
   };
 }
 
@@ -203,7 +198,7 @@ std::unique_ptr<Transport> connect_hosts(const RendezvousOptions& options, const
       of_level, std::move(across));
   return make_grouped_transport(
       make_shm_transport(std::move(segment), options.timeout, std::move(inside)),
-      std::move(network), network_groups(options, meeting, world, {.board = board}), hosts.reason);
+      std::move(network), network_groups(meeting, world, {.board = board}), hosts.reason);
 }
 
 // `backend` as choose_backend() tells it; null if it is refused.

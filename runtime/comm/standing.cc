@@ -49,6 +49,13 @@ std::string accusation(const StandingBoard& board, const Verdict& verdict) {
   return rank;
 }
 
+bool is_any_unheard(const StandingBoard& board) {
+  for (int rank = 0; rank < board.world_size(); ++rank) {
+    if (rank != board.rank() && !board.read(rank)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string_view to_string(Verb verb) {
@@ -144,19 +151,19 @@ Verdict late_verdict(const StandingBoard& board, uint64_t sequence, int awaited)
     if (rank == board.rank()) continue;
     if (board.presence(rank) != Presence::kThere) return {rank, Blame::kLate};
   }
-  return {awaited, Blame::kLate};
+  const std::optional<Standing> word = awaited < 0 ? std::nullopt : board.read(awaited);
+  const bool is_in = word && word->sequence >= sequence;
+  return {is_in && is_any_unheard(board) ? -1 : awaited, Blame::kLate};
 }
 
 std::optional<Verdict> lost_verdict(const StandingBoard& board) {
-  std::optional<Verdict> left;
-  for (int rank = 0; rank < board.world_size(); ++rank) {
-    if (rank == board.rank()) continue;
-    const Presence presence = board.presence(rank);
-    if (presence == Presence::kThere) continue;
-    if (presence != Presence::kLeft) return Verdict{rank, Blame::kDead};
-    if (!left) left = Verdict{rank, Blame::kLeft};
+  for (const Presence lost : {Presence::kDead, Presence::kSilent, Presence::kLeft}) {
+    for (int rank = 0; rank < board.world_size(); ++rank) {
+      if (rank == board.rank() || board.presence(rank) != lost) continue;
+      return Verdict{rank, lost == Presence::kLeft ? Blame::kLeft : Blame::kDead};
+    }
   }
-  return left;
+  return std::nullopt;
 }
 
 std::string describe_ranks(const StandingBoard& board) {

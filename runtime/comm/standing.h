@@ -100,11 +100,13 @@ Verdict diverged_verdict(const StandingBoard& board, const Standing& own, int fo
 
 // Whom to blame for a timeout in operation `sequence`: of the peers that have not begun it the
 // furthest behind (others may wait for it), of equals the first that is not there, else the first;
-// if all have begun it, the first that is not there, else `awaited`.
+// if all have begun it, the first that is not there, else `awaited`, unless that has begun it and
+// may wait for a rank that was never heard: then nobody.
 Verdict late_verdict(const StandingBoard& board, uint64_t sequence, int awaited);
 
-// Whom to blame when a peer is not there any more: the first that is dead or silent, else the first
-// that said goodbye, which may have been because of the other. Nothing if all are there.
+// Whom to blame when a peer is not there any more: the first that is dead, else the first that is
+// silent, which may only be stopped, else the first that said goodbye, which may have been because
+// of the other. Nothing if all are there.
 std::optional<Verdict> lost_verdict(const StandingBoard& board);
 
 // "rank 0 in operation 7 (all_gather of unit head, step 3); rank 1 past operation 6 (...)"; the

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -63,6 +64,34 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{{0, 1, 2, 3}, "gloo", "no two ranks share memory"},
                     Case{{0, 0, 0, 1}, "gloo", "hosts hold 3 and 1 ranks"},
                     Case{{0, 1, 0, 1}, "gloo", "two levels need consecutive ranks"}));
+
+// The first host has no room for a segment: a limit on the size of files stands for a full
+// /dev/shm.
+TEST(TwoLevelsTest, TellsWhyAHostHasNoSegment) {
+  const HostFolders hosts({0, 0, 1, 1});
+  const int port = free_port();
+  const std::string path = hosts.of_rank(0) + "/reason-";
+  std::vector<pid_t> ranks;
+  for (int rank = 0; rank < 4; ++rank) {
+    ranks.push_back(fork());
+    if (ranks.back() != 0) continue;
+    const rlimit small = {.rlim_cur = 4096, .rlim_max = 4096};
+    signal(SIGXFSZ, SIG_IGN);
+    if (rank < 2) setrlimit(RLIMIT_FSIZE, &small);
+    const auto collective = connect(hosts_options(hosts, rank, port));
+    std::ofstream(path + std::to_string(rank))
+        << collective->backend() << ": " << collective->topology().reason;
+    check_all_to_all(*collective, 100, 0);
+    _exit(0);
+  }
+  for (const pid_t rank : ranks) waitpid(rank, nullptr, 0);
+  for (int rank = 0; rank < 4; ++rank) {
+    std::ifstream file(path + std::to_string(rank));
+    const std::string reason(std::istreambuf_iterator<char>(file), {});
+    EXPECT_THAT(reason, testing::StartsWith("gloo: ")) << "rank " << rank;
+    EXPECT_THAT(reason, HasSubstr("; rank 0: cannot reserve ")) << "rank " << rank;
+  }
+}
 
 TEST(TwoLevelsTest, NamesTheRankThatDivergesOnEitherLevel) {
   const HostFolders hosts({0, 0, 1, 1});

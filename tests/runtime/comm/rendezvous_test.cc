@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -239,6 +241,60 @@ std::string message_after_kill(Backend backend) {
 TEST(RendezvousTest, NamesAKilledPeerOverGloo) {
   EXPECT_THAT(message_after_kill(Backend::kGloo),
               HasSubstr("all_to_all of unit layer.3: rank 1 is dead; rank 0 in operation 2"));
+}
+
+// Rank 1 is killed so long after it began to make a group, which may be made by then; returns what
+// rank 0 threw.
+std::string message_after_kill_in_split(std::chrono::milliseconds delay) {
+  const int port = free_port();
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("split-" + std::to_string(getpid()));
+  const auto take_part = [&](int rank, const std::function<void()>& before_split) {
+    RendezvousOptions options = local_options(rank, 2, port, Backend::kGloo);
+    options.timeout = std::chrono::milliseconds(3000);
+    const auto collective = connect(options);
+    check_all_to_all(*collective, 100, 0);
+    before_split();
+    const std::vector<int> members = {0, 1};
+    const auto group = collective->split(members);
+    while (true) check_all_gather(*group, 100, true, 0);
+  };
+  const pid_t peer = fork();
+  if (peer == 0) {
+    take_part(1, [delay] {
+      std::thread([delay] {
+        std::this_thread::sleep_for(delay);
+        kill(getpid(), SIGKILL);
+      }).detach();
+    });
+  }
+  const pid_t survivor = fork();
+  if (survivor == 0) {
+    try {
+      take_part(0, [] {});
+    } catch (const PeerLostError& error) {
+      std::ofstream(path) << "lost: " << error.what();
+    } catch (const CollectiveTimeoutError& error) {
+      std::ofstream(path) << "timeout: " << error.what();
+    } catch (const std::exception& error) {
+      std::ofstream(path) << "untyped: " << error.what();
+    }
+    _exit(0);
+  }
+  waitpid(peer, nullptr, 0);
+  waitpid(survivor, nullptr, 0);
+  std::ifstream file(path);
+  std::string message(std::istreambuf_iterator<char>(file), {});
+  std::filesystem::remove(path);
+  return message;
+}
+
+TEST(RendezvousTest, NamesAPeerThatIsKilledWhileGlooMakesAGroup) {
+  for (const int delay : {0, 1, 2, 4, 8, 16}) {
+    const std::string message = message_after_kill_in_split(std::chrono::milliseconds(delay));
+    EXPECT_THAT(message, testing::Not(testing::StartsWith("untyped"))) << delay << " ms";
+    EXPECT_THAT(message, HasSubstr("rank 1 ")) << delay << " ms";
+  }
 }
 
 TEST(RendezvousTest, NamesTheRankThatDivergesOverGloo) {

@@ -90,6 +90,15 @@ TEST(StandingTest, ATimeoutIsBlamedOnWhoIsFurthestBehindThenOnTheSilentThenOnThe
   EXPECT_EQ(late_verdict(WrittenBoard({at(5), std::nullopt}), 5, -1).culprit, -1);
 }
 
+TEST(StandingTest, ARankThatMayWaitForOneThatWasNeverHeardIsNotBlamed) {
+  const WrittenBoard board({at(5), at(5), std::nullopt});
+  EXPECT_EQ(late_verdict(board, 5, 1).culprit, -1);
+  EXPECT_EQ(late_verdict(board, 5, 1).blame, Blame::kLate);
+  EXPECT_EQ(late_verdict(board, 5, 2).culprit, 2) << "nothing else is known of it";
+  const WrittenBoard behind({at(5), at(4), std::nullopt});
+  EXPECT_EQ(late_verdict(behind, 5, 1).culprit, 1);
+}
+
 TEST(StandingTest, RanksVoteOnWhoDiverged) {
   const std::chrono::milliseconds no_wait{0};
   const Standing other = at(5, "unit 1");
@@ -114,6 +123,10 @@ TEST(StandingTest, TheDeadAreBlamedBeforeThoseThatLeftBecauseOfThem) {
     EXPECT_EQ(lost_verdict(board)->culprit, 2);
     EXPECT_EQ(lost_verdict(board)->blame, Blame::kDead);
   }
+  board.presences[1] = Presence::kSilent;
+  board.presences[2] = Presence::kSilent;
+  board.presences[3] = Presence::kDead;
+  EXPECT_EQ(lost_verdict(board)->culprit, 3) << "who is silent may only be stopped";
 }
 
 std::string message_of(WrittenBoard& board, const Verdict& mine) {

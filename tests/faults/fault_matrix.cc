@@ -176,6 +176,10 @@ void FaultMatrix::strike_once(const std::string& run, const Fault& fault, int at
 
   check_ends(fault, gang, codes);
   EXPECT_GE(runs_.newest_checkpoint(run), before);
+  if (fault.signal == "term" && fault.phase.stage == Stage::kTraining) {
+    EXPECT_GE(runs_.newest_checkpoint(run), std::stoll(support::read_text(mark)))
+        << "the step under way was not saved";
+  }
   EXPECT_EQ(gang.log(0).find("checkpoint damaged"), std::string::npos) << gang.log(0);
 }
 

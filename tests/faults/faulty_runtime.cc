@@ -5,7 +5,7 @@
 // LOCKSTEP_TEST_FAULT says what goes wrong in this rank, as JSON:
 //   {"at": POINT, "what": TEXT, "step": N, "do": ACTION, "milliseconds": M, "mark": PATH}
 // The first time that POINT is reached with TEXT in what it is about, in step N or later, PATH is
-// created and ACTION carried out.
+// created, with the number of that step, and ACTION carried out.
 //   POINT   start, rendezvous, meeting; data, forward, backward, optimizer (of what: a block);
 //           communication (a collective is issued; of what: its name); write, sync, rename (a
 //           system call; of what: the path)
@@ -81,7 +81,7 @@ class Fault {
         point == at_ && what.find(what_) != std::string_view::npos && current_step_ >= step_;
     if (!is_here) return Action::kNone;
     const bool is_first = !begun_.exchange(true);
-    if (is_first) close(open(mark_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+    if (is_first) mark();
     const bool goes_on = action_ == Action::kDelay || action_ == Action::kFull;
     return is_first || goes_on ? act() : Action::kNone;
   }
@@ -89,6 +89,12 @@ class Fault {
   bool is_full() const { return begun_ && action_ == Action::kFull; }
 
  private:
+  void mark() const {
+    const int file = open(mark_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    if (file < 0 || dprintf(file, "%lld", static_cast<long long>(current_step_)) < 0) std::abort();
+    close(file);
+  }
+
   Action act() const {
     switch (action_) {
       case Action::kKill:

@@ -1,5 +1,7 @@
 #include "runtime/train/flops.h"
 
+#include <algorithm>
+
 #include "runtime/common/estimate_memory.h"
 #include "runtime/common/model_family.h"
 
@@ -11,9 +13,14 @@ double model_flops_per_token(const common::ModelConfig& model, int64_t sequence_
                                 ? model.max_position_embeddings * model.hidden_size
                                 : 0;
   const int64_t multiplied = num_parameters(model) - looked_up - positions;
-  const int64_t attention = model.num_hidden_layers * model.num_attention_heads * model.head_dim;
+  int64_t seen = 0;  // keys that a token sees, by layer
+  for (int64_t layer = 0; layer < model.num_hidden_layers; ++layer) {
+    const int64_t window = model.window_of(layer);
+    seen += window > 0 ? std::min(window, sequence_length) : sequence_length;
+  }
   return 6.0 * static_cast<double>(multiplied) +
-         12.0 * static_cast<double>(attention) * static_cast<double>(sequence_length);
+         12.0 * static_cast<double>(model.num_attention_heads * model.head_dim) *
+             static_cast<double>(seen);
 }
 
 }  // namespace lockstep::runtime

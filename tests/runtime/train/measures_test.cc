@@ -44,6 +44,24 @@ TEST(FlopsTest, CountMatricesAndAttentionButNotTheLookedUpTable) {
   EXPECT_EQ(model_flops_per_token(model, 32), expected) << "the head's, once";
 }
 
+TEST(FlopsTest, ALayerWithAWindowCountsTheKeysThatItSees) {
+  common::ModelConfig model{.model_type = "mistral",
+                            .vocab_size = 256,
+                            .hidden_size = 64,
+                            .intermediate_size = 176,
+                            .num_hidden_layers = 2,
+                            .num_attention_heads = 4,
+                            .num_key_value_heads = 4,
+                            .head_dim = 16};
+  const double full = model_flops_per_token(model, 32);
+  model.sliding_window = 10;
+  EXPECT_EQ(full - model_flops_per_token(model, 32), 12 * 64 * 2 * (32 - 10));
+  model.slides = {true, false};
+  EXPECT_EQ(full - model_flops_per_token(model, 32), 12 * 64 * (32 - 10));
+  model.sliding_window = 32;
+  EXPECT_EQ(full, model_flops_per_token(model, 32));
+}
+
 TEST(GpuUtilizationTest, AsksTheDriversLibrary) {
   const auto gpu = GpuUtilization::open(support::kFakeNvml, 0);
   ASSERT_TRUE(gpu);

@@ -42,9 +42,14 @@ struct ModelFamily {
   bool has_partial_rotary = false;
   bool has_learned_positions = false;  // added to the embedding, in place of the rotary embedding
   bool scales_embedding = false;       // by sqrt(hidden_size)
+  bool scales_first_outputs = false;   // first values of what adds to the stream: 1/sqrt(2 layers)
+  // What Transformers refuses to load otherwise.
+  bool hidden_is_whole_heads = false;  // num_attention_heads divides it, whatever head_dim is
+  bool has_rope_scaling = true;
   // Layer i sees everything if (i + 1) % full_attention_every == 0, and has the window else; 0: all
   // layers are alike, or max_window_layers or layer_types tell.
   int64_t full_attention_every = 0;
+  bool has_window_pattern = false;  // sliding_window_pattern, in place of full_attention_every
   // Keys of config.json that the family has beyond those of every family, with Transformers' values
   // for absent ones: a JSON object.
   std::string_view defaults;

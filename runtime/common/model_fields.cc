@@ -13,24 +13,48 @@ Fields model_sizes() {
       required(integer("intermediate_size", 1, 1 << 18, "Width of the feed-forward layers.")),
       required(integer("num_hidden_layers", 1, 1024, "Number of decoder layers.")),
       required(integer("num_attention_heads", 1, 1024, "Number of query heads.")),
-      integer("num_key_value_heads", 1, 1024,
-              "Number of key and value heads; num_attention_heads unless given."),
+      integer(
+          "num_key_value_heads", 1, 1024,
+          "Number of key and value heads; the family's, else num_attention_heads, unless given."),
       integer("head_dim", 2, 256,
-              "Width of a head, even; hidden_size / num_attention_heads unless given."),
-      defaulted(integer("max_position_embeddings", 1, 1 << 24, "Longest sequence."), 2048),
+              "Width of a head, even; the family's, else hidden_size / num_attention_heads, unless "
+              "given."),
+      integer("max_position_embeddings", 1, 1 << 24, "Longest sequence."),
   };
 }
 
+// "['llama', ...]": the families that `has` says something of.
+template <class Predicate>
+std::string families_where(const Predicate& has) {
+  std::string list;
+  for (const ModelFamily& family : model_families()) {
+    if (!has(family)) continue;
+    list.append(list.empty() ? "['" : ", '").append(family.model_type).append("'");
+  }
+  return list.append("]");
+}
+
 std::vector<CelRule> head_rules() {
+  const std::string own_width = families_where([](const ModelFamily& family) {
+    return nlohmann::json::parse(family.defaults).value("head_dim", nlohmann::json()).is_number();
+  });
+  const std::string whole_heads =
+      families_where([](const ModelFamily& family) { return family.hidden_is_whole_heads; });
+  // head_dim follows from hidden_size
+  const std::string follows = "has(self.head_dim) || self.model_type in " + own_width + " || ";
   return {
       {"!has(self.num_key_value_heads) || self.num_attention_heads % self.num_key_value_heads == 0",
        "num_attention_heads must be divisible by num_key_value_heads", ".num_key_value_heads"},
-      {"has(self.head_dim) || self.hidden_size % self.num_attention_heads == 0",
+      {follows + "self.hidden_size % self.num_attention_heads == 0",
        "hidden_size must be divisible by num_attention_heads, or head_dim given", ".hidden_size"},
-      {"(has(self.head_dim) ? self.head_dim : self.hidden_size / self.num_attention_heads) % 2 == "
-       "0",
+      {"!(self.model_type in " + whole_heads +
+           ") || self.hidden_size % self.num_attention_heads == 0",
+       "hidden_size must be divisible by num_attention_heads for this model_type", ".hidden_size"},
+      {"!has(self.head_dim) || self.head_dim % 2 == 0", "the width of a head must be even",
+       ".head_dim"},
+      {follows + "self.hidden_size / self.num_attention_heads % 2 == 0",
        "the width of a head must be even", ".num_attention_heads"},
-      {"has(self.head_dim) || self.hidden_size / self.num_attention_heads <= 256",
+      {follows + "self.hidden_size / self.num_attention_heads <= 256",
        "the width of a head must be at most 256", ".num_attention_heads"},
   };
 }
@@ -38,6 +62,12 @@ std::vector<CelRule> head_rules() {
 // Absent unless given: what it is then depends on the family.
 Field if_given(Field field) {
   field.default_value = nullptr;
+  return field;
+}
+
+// Null says that the model has none, where absent means what the family has.
+Field or_none(Field field) {
+  field.nullable = true;
   return field;
 }
 
@@ -82,7 +112,8 @@ Fields windows_and_positions() {
       rope_object("rope_scaling", "The same as earlier versions write it."),
       number_if_given("rope_local_base_freq", "Of gemma3: the base in layers with a window."),
       number_if_given("partial_rotary_factor", "Of phi3: share of a head that is turned."),
-      integer("sliding_window", 1, 1 << 24, "Keys that a token sees, itself included."),
+      or_none(integer("sliding_window", 1, 1 << 24,
+                      "Keys that a token sees, itself included; null: all before it.")),
       if_given(boolean("use_sliding_window", false, "Of qwen: whether there is a window.")),
       integer("max_window_layers", 0, 1024, "Of qwen: the first layer with the window."),
       {.name = "layer_types",
@@ -101,8 +132,10 @@ Fields scales_and_caps() {
       number_if_given("residual_multiplier", "Of granite: of what a layer adds to the stream."),
       number_if_given("logits_scaling", "Of granite: logits are divided by it."),
       integer("query_pre_attn_scalar", 1, 1 << 16, "Of gemma: scores are divided by its root."),
-      number_if_given("attn_logit_softcapping", "Of gemma: soft-cap of attention scores."),
-      number_if_given("final_logit_softcapping", "Of gemma: soft-cap of logits."),
+      or_none(number_if_given("attn_logit_softcapping",
+                              "Of gemma: soft-cap of attention scores; null: none.")),
+      or_none(
+          number_if_given("final_logit_softcapping", "Of gemma: soft-cap of logits; null: none.")),
   };
 }
 
@@ -133,11 +166,11 @@ Field model_config() {
   children.insert(children.end(), rest.begin(), rest.end());
   for (Field& field : windows_and_positions()) children.push_back(std::move(field));
   for (Field& field : scales_and_caps()) children.push_back(std::move(field));
-  Field config = required_object("config",
-                                 "Fields of a Hugging Face config.json, in the names of Llama. "
-                                 "What is not given, or null, has "
-                                 "the default stated here, else Transformers' value of the family.",
-                                 children);
+  Field config = required_object(
+      "config",
+      "The fields of a Hugging Face config.json that make the model, by the names below (n_embd of "
+      "gpt2 is hidden_size); what is not given has Transformers' value of the family.",
+      children);
   config.planned = {"torch_dtype",  "dtype",          "attention_dropout",
                     "bos_token_id", "eos_token_id",   "pad_token_id",
                     "use_cache",    "pretraining_tp", "transformers_version"};

@@ -8,6 +8,7 @@
 #include "runtime/common/model_family.h"
 #include "runtime/common/model_keys.h"
 #include "runtime/common/rope_json.h"
+#include "runtime/common/window_json.h"
 
 namespace lockstep::common {
 namespace {
@@ -85,8 +86,7 @@ const std::vector<OneValue>& one_value_keys() {
                                               {"is_encoder_decoder", false},
                                               {"attention_bias", false},
                                               {"mlp_bias", false},
-                                              {"partial_rotary_factor", 1},
-                                              {"use_sliding_window", false}};
+                                              {"partial_rotary_factor", 1}};
   return table;
 }
 
@@ -164,10 +164,14 @@ Result<void> read_members(const json& object, ModelConfig& config) {
   for (const NumberKey& field : kNumberKeys) {
     const json* const value = find_key(object, field.key);
     if (value == nullptr) continue;
-    if (!value->is_number() || value->get<double>() <= 0) {
-      return bad_key(field.key, "must be a number above 0, found " + value->dump());
+    const double number = value->is_number() ? value->get<double>() : -1;
+    if (number < 0 || (number == 0 && !field.can_be_zero)) {
+      return bad_key(field.key, std::string("must be a number ")
+                                    .append(field.can_be_zero ? "of at least 0" : "above 0")
+                                    .append(", found ")
+                                    .append(value->dump()));
     }
-    config.*field.member = value->get<double>();
+    config.*field.member = number;
   }
   for (const FlagKey& field : kFlagKeys) {
     const json* const value = find_key(object, field.key);
@@ -210,6 +214,12 @@ Result<void> complete_sizes(const ModelFamily& family, ModelConfig& config) {
   if (config.num_attention_heads % config.num_key_value_heads != 0) {
     return bad_key("num_key_value_heads", "must divide num_attention_heads");
   }
+  if (family.hidden_is_whole_heads && config.hidden_size % config.num_attention_heads != 0) {
+    return bad_key("hidden_size",
+                   std::string("must be divisible by num_attention_heads for model_type ")
+                       .append(family.model_type),
+                   "Transformers refuses such a config.json, whatever head_dim is");
+  }
   if (config.head_dim % 2 != 0 || config.head_dim > 256) {
     return bad_key("head_dim",
                    "must be even and at most 256, found " + std::to_string(config.head_dim));
@@ -218,63 +228,6 @@ Result<void> complete_sizes(const ModelFamily& family, ModelConfig& config) {
   if (is_gpt2 && (config.num_key_value_heads != config.num_attention_heads ||
                   config.head_dim * config.num_attention_heads != config.hidden_size)) {
     return bad_key("head_dim", "gpt2 has as many key heads as query heads, hidden_size wide");
-  }
-  return {};
-}
-
-Result<void> read_layer_types(const json& types, ModelConfig& config) {
-  if (!types.is_array() || static_cast<int64_t>(types.size()) != config.num_hidden_layers) {
-    return bad_key("layer_types", "must have one entry per layer, found " + types.dump());
-  }
-  config.slides.clear();
-  for (const json& type : types) {
-    if (type != "full_attention" && type != "sliding_attention") {
-      return bad_key("layer_types", type.dump() +
-                                        " is not supported, only \"full_attention\" and " +
-                                        "\"sliding_attention\"");
-    }
-    config.slides.push_back(type == "sliding_attention");
-  }
-  const bool any =
-      std::find(config.slides.begin(), config.slides.end(), true) != config.slides.end();
-  if (any && config.sliding_window == 0) {
-    return bad_key("layer_types", "has \"sliding_attention\", but there is no sliding_window");
-  }
-  return {};
-}
-
-// Which layers have the window.
-Result<void> decode_windows(const ModelFamily& family, const json& object, ModelConfig& config) {
-  if (const json* const used = find_key(object, "use_sliding_window")) {
-    if (!used->is_boolean()) return bad_key("use_sliding_window", "must be true or false");
-    if (!used->get<bool>()) config.sliding_window = 0;
-  }
-  const json* const types = find_key(object, "layer_types");
-  int64_t every = family.full_attention_every;
-  if (every > 0) {
-    for (const char* const key : {"sliding_window_pattern", "_sliding_window_pattern"}) {
-      const json* const pattern = find_key(object, key);
-      if (pattern == nullptr) continue;
-      if (!pattern->is_number_integer() || pattern->get<int64_t>() < 1) {
-        return bad_key(key, "must be an integer of at least 1, found " + pattern->dump());
-      }
-      every = pattern->get<int64_t>();
-    }
-  }
-  const json* const first =
-      object.contains("use_sliding_window") ? find_key(object, "max_window_layers") : nullptr;
-  if (types != nullptr) {
-    RETURN_IF_ERROR(read_layer_types(*types, config));
-  } else if (every > 0 || (first != nullptr && config.sliding_window > 0)) {
-    if (first != nullptr && !first->is_number_integer()) {
-      return bad_key("max_window_layers", "must be an integer, found " + first->dump());
-    }
-    for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
-      config.slides.push_back(every > 0 ? (i + 1) % every != 0 : i >= first->get<int64_t>());
-    }
-  }
-  if (std::find(config.slides.begin(), config.slides.end(), false) == config.slides.end()) {
-    config.slides.clear();  // alike: as where nobody tells
   }
   return {};
 }
@@ -292,7 +245,8 @@ json value_of(const ModelConfig& config, std::string_view key, const json& other
   }
   for (const NumberKey& field : kNumberKeys) {
     if (field.key != key) continue;
-    return config.*field.member == 0 ? json() : json(config.*field.member);
+    const bool is_none = config.*field.member == 0 && !field.can_be_zero;
+    return is_none ? json() : json(config.*field.member);
   }
   for (const FlagKey& field : kFlagKeys) {
     if (field.key == key) return config.*field.member;
@@ -342,6 +296,14 @@ Result<ModelConfig> decode_model_json(const json& object) {
   RETURN_IF_ERROR(complete_sizes(*family, config));
   RETURN_IF_ERROR(decode_windows(*family, full, config));
   if (!family->has_learned_positions) RETURN_IF_ERROR(decode_rope(full, config));
+  if (config.rope_scaling.type != RopeScaling::Type::kDefault && !family->has_rope_scaling) {
+    const char* const key = find_key(full, "rope_parameters") ? "rope_parameters" : "rope_scaling";
+    return bad_key(key, std::string("found ")
+                            .append(full.at(key).dump())
+                            .append(", but model_type ")
+                            .append(family->model_type)
+                            .append(" has rope_type \"default\" only"));
+  }
   if (config.partial_rotary_factor != 1 && !family->has_partial_rotary) {
     return bad_key("partial_rotary_factor", "is not supported for model_type " +
                                                 std::string(family->model_type) + ", only 1");

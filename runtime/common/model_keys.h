@@ -21,13 +21,14 @@ struct IntegerKey {
 struct NumberKey {
   std::string_view key;
   double ModelConfig::*member;
+  bool can_be_zero = false;
 };
 struct FlagKey {
   std::string_view key;
   bool ModelConfig::*member;
 };
 
-// Sizes are at least 1, numbers above 0.
+// Sizes are at least 1, numbers above 0 unless they can be zero.
 inline constexpr std::array kIntegerKeys = {
     IntegerKey{"vocab_size", &ModelConfig::vocab_size},
     IntegerKey{"hidden_size", &ModelConfig::hidden_size},
@@ -42,7 +43,7 @@ inline constexpr std::array kIntegerKeys = {
 };
 inline constexpr std::array kNumberKeys = {
     NumberKey{"rms_norm_eps", &ModelConfig::rms_norm_eps},
-    NumberKey{"initializer_range", &ModelConfig::initializer_range},
+    NumberKey{"initializer_range", &ModelConfig::initializer_range, true},
     NumberKey{"attention_multiplier", &ModelConfig::attention_multiplier},
     NumberKey{"attn_logit_softcapping", &ModelConfig::attention_softcap},
     NumberKey{"final_logit_softcapping", &ModelConfig::logit_softcap},

@@ -1,5 +1,6 @@
 #include "runtime/common/model_tensors.h"
 
+#include <cmath>
 #include <utility>
 
 #include "runtime/common/model_family.h"
@@ -24,6 +25,14 @@ struct Builder {
     const bool is_transposed = family.naming == Naming::kGpt2;
     add(role, name + ".weight",
         is_transposed ? std::vector<int64_t>{in, out} : std::vector<int64_t>{out, in});
+  }
+  // A matrix whose product is added to the stream.
+  void output_matrix(Role role, const std::string& name, int64_t out, int64_t in,
+                     int64_t num_layers) {
+    matrix(role, name, out, in);
+    if (family.scales_first_outputs) {
+      tensors.back().first_scale = 1 / std::sqrt(2 * static_cast<double>(num_layers));
+    }
   }
   void bias(Role role, const std::string& name, int64_t out) {
     add(role, name + ".bias", {out}, FirstValues::kZeros);
@@ -92,7 +101,7 @@ void add_attention(const ModelConfig& config, const LayerNames& names, Builder& 
     out.norm(Role::kQueryNorm, Role::kQueryNorm, "self_attn.q_norm", by_head ? config.head_dim : q);
     out.norm(Role::kKeyNorm, Role::kKeyNorm, "self_attn.k_norm", by_head ? config.head_dim : kv);
   }
-  out.matrix(Role::kAttentionOut, names.attention_out, hidden, q);
+  out.output_matrix(Role::kAttentionOut, names.attention_out, hidden, q, config.num_hidden_layers);
   if (has_attention_out_bias(family, config)) {
     out.bias(Role::kAttentionOutBias, names.attention_out, hidden);
   }
@@ -111,7 +120,7 @@ void add_feed_forward(const ModelConfig& config, const LayerNames& names, Builde
   for (size_t i = 0; has_bias && i < outputs.size(); ++i) {
     out.bias(Role::kGateUpBias, names.gate_up[i], outputs[i]);
   }
-  out.matrix(Role::kDown, names.down, config.hidden_size, ff);
+  out.output_matrix(Role::kDown, names.down, config.hidden_size, ff, config.num_hidden_layers);
   if (has_bias) out.bias(Role::kDownBias, names.down, config.hidden_size);
 }
 

@@ -35,13 +35,14 @@ enum class TensorRole {
   kLmHead,
 };
 
-enum class FirstValues { kNormal, kOnes, kZeros };  // normal with the config's initializer_range
+enum class FirstValues { kNormal, kOnes, kZeros };
 
 struct ModelTensor {
   std::string name;
   std::vector<int64_t> shape;  // [out, in] for matrices, of gpt2 [in, out]
   TensorRole role = TensorRole::kTokenEmbedding;
   FirstValues first = FirstValues::kNormal;
+  double first_scale = 1;  // normal values deviate by the config's initializer_range times this
   int64_t num_elems() const;
 };
 

@@ -146,6 +146,18 @@ Result<void> read_by_layer_type(const json& rope, ModelConfig& config) {
   return {};
 }
 
+// Transformers lets the key beside the parameters win over the one in them.
+Result<void> check_first_length(const json& object, const RopeScaling& scaling) {
+  const json* const outer = find_key(object, "original_max_position_embeddings");
+  const bool is_used = scaling.type == Type::kLlama3 || scaling.type == Type::kYarn;
+  if (outer == nullptr || !is_used || *outer == scaling.original_max_position_embeddings) return {};
+  return bad_key("original_max_position_embeddings",
+                 std::string("found ")
+                     .append(outer->dump())
+                     .append(", but the rotary embedding's is ")
+                     .append(std::to_string(scaling.original_max_position_embeddings)));
+}
+
 }  // namespace
 
 Result<void> decode_rope(const json& object, ModelConfig& config) {
@@ -171,10 +183,12 @@ Result<void> decode_rope(const json& object, ModelConfig& config) {
     return bad_key("rope_scaling", old_style->dump() + " differs from rope_parameters");
   }
   if (rope->is_object() && rope->contains("full_attention")) {
-    return read_by_layer_type(*rope, config);
+    RETURN_IF_ERROR(read_by_layer_type(*rope, config));
+    return check_first_length(object, config.rope_scaling);
   }
   RETURN_IF_ERROR(read_parameters(*rope, key, config.rope_scaling, config.rope_theta,
                                   config.partial_rotary_factor));
+  RETURN_IF_ERROR(check_first_length(object, config.rope_scaling));
   if (object.value("rope_theta_given", false) && config.rope_theta != outer_theta) {
     return bad_key("rope_theta", "differs from rope_parameters.rope_theta");
   }

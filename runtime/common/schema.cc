@@ -199,6 +199,8 @@ json walk_object(const Field& field, const json& object, const std::string& path
     const auto found = object.find(child.name);
     if (found != object.end() && !found->is_null()) {
       result[child.name] = walk(child, *found, at, check);
+    } else if (found != object.end() && child.nullable) {
+      result[child.name] = nullptr;
     } else if (!child.default_value.is_null()) {
       result[child.name] = walk(child, child.default_value, at, check);
     } else if (child.required) {

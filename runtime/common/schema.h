@@ -45,6 +45,7 @@ struct Field {
   std::string doc{};
   nlohmann::json default_value{};  // null = none; an object's {} fills in its children's defaults
   bool required = false;
+  bool nullable = false;  // null is a value of its own, kept; else it means absent
   std::optional<double> minimum{}, maximum{};
   bool exclusive_minimum = false, exclusive_maximum = false;
   std::vector<nlohmann::json> choices{};
@@ -64,7 +65,8 @@ struct Checked {
   Problems problems;     // all of them
 };
 
-// Checks `value` against `field` and fills in defaults. Null means absent, as for an API server.
+// Checks `value` against `field` and fills in defaults. Null means absent unless the field is
+// nullable, as for an API server.
 //   path:   field path of `value`, e.g. "spec.train".
 //   source: where lines are looked up by path; may be null.
 // Idempotent: checking the result again yields the same value.

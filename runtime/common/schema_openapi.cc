@@ -93,6 +93,7 @@ json openapi_schema(const Field& field) {
   if (!field.doc.empty()) schema["description"] = field.doc;
   if (!field.default_value.is_null()) schema["default"] = field.default_value;
   if (!field.choices.empty()) schema["enum"] = field.choices;
+  if (field.nullable) schema["nullable"] = true;
   for (const CelRule& rule : field.rules) {
     json entry = {{"rule", rule.rule}, {"message", rule.message}};
     if (!rule.field_path.empty()) entry["fieldPath"] = rule.field_path;

@@ -133,18 +133,22 @@ void check_frozen(Relations& out) {
   }
 }
 
-void check_heads(Relations& out) {
+// `resolved` has what the family takes for keys that are not given.
+void check_heads(Relations& out, const Relations& resolved) {
   const std::optional<int64_t> hidden = out.integer("model/config/hidden_size");
   const std::optional<int64_t> heads = out.integer("model/config/num_attention_heads");
-  const std::optional<int64_t> kv_heads = out.integer("model/config/num_key_value_heads");
-  std::optional<int64_t> head_dim = out.integer("model/config/head_dim");
+  const std::optional<int64_t> kv_heads = resolved.integer("model/config/num_key_value_heads");
+  std::optional<int64_t> head_dim = resolved.integer("model/config/head_dim");
   if (heads && kv_heads && *heads % *kv_heads != 0) {
-    out.report(".model.config.num_key_value_heads", std::string("must divide num_attention_heads ")
-                                                        .append(text_of(*heads))
-                                                        .append(", found ")
-                                                        .append(text_of(*kv_heads)));
+    const bool given = out.find("model/config/num_key_value_heads") != nullptr;
+    out.report(".model.config.num_key_value_heads",
+               std::string("must divide num_attention_heads ")
+                   .append(text_of(*heads))
+                   .append(", found ")
+                   .append(text_of(*kv_heads)),
+               given ? "" : "give it: without it the family has its own number");
   }
-  if (!head_dim && hidden && heads && out.find("model/config/head_dim") == nullptr) {
+  if (!head_dim && hidden && heads && resolved.find("model/config/head_dim") == nullptr) {
     if (*hidden % *heads != 0) {
       out.report(".model.config.hidden_size",
                  std::string("must be divisible by num_attention_heads ")
@@ -172,10 +176,10 @@ void check_model(Relations& out) {
   }
 }
 
-void check_lengths(Relations& out) {
+void check_lengths(Relations& out, const Relations& resolved) {
   const std::optional<int64_t> length = out.integer("data/sequenceLength");
   const std::optional<int64_t> positions =
-      out.integer("model/config/max_position_embeddings", 1, 1 << 24);
+      resolved.integer("model/config/max_position_embeddings", 1, 1 << 24);
   if (length && positions && *length > *positions) {
     out.report(".data.sequenceLength",
                std::string("must be at most model.config.max_position_embeddings ")
@@ -348,12 +352,14 @@ void check_loss_scale(Relations& out) {
 
 Problems check_train_relations(const json& train, int64_t ranks, const std::string& prefix) {
   Relations out{.train = train, .prefix = prefix, .problems = {}};
+  const json full = resolve_train(train, 1).train;
+  const Relations resolved{.train = full, .prefix = prefix, .problems = {}};
   check_batch(out, ranks);
   check_parallelism(out, ranks);
   check_frozen(out);
-  check_heads(out);
+  check_heads(out, resolved);
   check_model(out);
-  check_lengths(out);
+  check_lengths(out, resolved);
   check_length_of_run(out);
   check_evaluation(out);
   check_warmup(out);

@@ -26,7 +26,8 @@ std::vector<CelRule> train_rules() {
        "reduceDtype bf16 needs reduction fast: rounded gradients have other bits on every rank "
        "count",
        ".parallelism.reduceDtype"},
-      {"self.data.sequenceLength <= self.model.config.max_position_embeddings",
+      {"!has(self.model.config.max_position_embeddings) || "
+       "self.data.sequenceLength <= self.model.config.max_position_embeddings",
        "sequenceLength must be at most model.config.max_position_embeddings",
        ".data.sequenceLength"},
       {"self.tokenizer.type != 'bytes' || self.model.config.vocab_size >= 256",

@@ -73,21 +73,29 @@ bool has_rope_theta(const json& config) {
   return false;
 }
 
-// What the family takes for keys that are not given; the heads are resolve_model()'s.
-void resolve_family(json& config) {
-  const auto type = config.find("model_type");
-  if (type == config.end() || !type->is_string()) return;
-  const json defaults = default_model_json(type->get<std::string>());
+// What the family takes for keys that are not given. A null that changes nothing is dropped: one
+// model has one text.
+void resolve_family(json& config, std::vector<std::string>& notes) {
+  const auto found = config.find("model_type");
+  if (found == config.end() || !found->is_string()) return;
+  const auto type = found->get<std::string>();
+  const json defaults = default_model_json(type);
+  for (auto given = config.begin(); given != config.end();) {
+    const bool says_nothing = given->is_null() && defaults.value(given.key(), json()).is_null();
+    given = says_nothing ? config.erase(given) : std::next(given);
+  }
   for (const auto& [key, value] : defaults.items()) {
     if (value.is_null() || config.contains(key)) continue;
-    if (key == "head_dim" || key == "num_key_value_heads") continue;
     if (key == "rope_theta" && has_rope_theta(config)) continue;
     config[key] = value;
+    if (key == "head_dim" || key == "num_key_value_heads") {
+      notes.push_back(note("model.config." + key, value.get<int64_t>(), "default of " + type));
+    }
   }
 }
 
 void resolve_model(json& config, std::vector<std::string>& notes) {
-  resolve_family(config);
+  resolve_family(config, notes);
   const std::optional<int64_t> heads = positive(config, "num_attention_heads");
   const std::optional<int64_t> hidden = positive(config, "hidden_size");
   if (!heads) return;

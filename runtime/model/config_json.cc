@@ -14,6 +14,22 @@ using common::ErrorCode;
 using common::ModelConfig;
 using common::Result;
 
+namespace {
+
+// Where gpt2's config.json does not give them, Transformers takes 0.1.
+Result<void> check_dropout(const nlohmann::json& object) {
+  if (object.value("model_type", nlohmann::json()) != "gpt2") return {};
+  for (const char* const key : {"embd_pdrop", "resid_pdrop", "attn_pdrop"}) {
+    if (object.contains(key)) continue;
+    return Error{ErrorCode::kInvalidArgument,
+                 std::string(key) + ": is absent, which stands for 0.1",
+                 "dropout is not applied: set it to 0"};
+  }
+  return {};
+}
+
+}  // namespace
+
 std::string encode_config_json(const ModelConfig& config, common::DType dtype) {
   return common::encode_model_json(config, dtype).dump(2) + "\n";
 }
@@ -23,6 +39,7 @@ Result<ModelConfig> decode_config_json(std::string_view text) {
   if (!object.is_object()) {
     return Error{ErrorCode::kInvalidArgument, "not a JSON object", "is it a config.json?"};
   }
+  RETURN_IF_ERROR(check_dropout(object));
   return common::decode_model_json(object);
 }
 

@@ -81,7 +81,8 @@ class Decoder {
   std::optional<ActivationBuffers> buffers_;
 };
 
-// Writes elements [begin_elem, begin_elem + out.size()) of a unit's initial weights. Counter-based
+// Writes elements [begin_elem, begin_elem + out.size()) of a unit's initial weights. Normal values
+// deviate by initializer_range, scaled as the tensor says (gpt2's outputs by depth). Counter-based
 // on (seed, tensor name, element): the same element has the same bits however the unit is sliced.
 void initial_weights(const Unit& unit, uint64_t seed, double initializer_range, int64_t begin_elem,
                      std::span<float> out);

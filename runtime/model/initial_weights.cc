@@ -91,7 +91,8 @@ void initial_weights(const Unit& unit, uint64_t seed, double initializer_range, 
     if (tensor.init != Init::kNormal) {
       std::fill(part.begin(), part.end(), tensor.init == Init::kOnes ? 1.0f : 0.0f);
     } else {
-      fill_normal(seed, hash_name(tensor.name), initializer_range, begin - tensor.begin_elem, part);
+      fill_normal(seed, hash_name(tensor.name), initializer_range * tensor.init_scale,
+                  begin - tensor.begin_elem, part);
     }
   }
 }

@@ -16,6 +16,7 @@ Unit lay_out(std::string name, std::vector<common::ModelTensor> tensors) {
                                       .begin_elem = unit.num_elems,
                                       .num_elems = num_elems,
                                       .init = tensor.first,
+                                      .init_scale = tensor.first_scale,
                                       .role = tensor.role});
     unit.num_elems += num_elems;
   }

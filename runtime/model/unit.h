@@ -17,6 +17,7 @@ struct UnitTensor {
   int64_t begin_elem = 0;      // in the unit
   int64_t num_elems = 0;
   Init init = Init::kNormal;
+  double init_scale = 1;  // of the deviation of normal values
   common::TensorRole role = common::TensorRole::kTokenEmbedding;
 };
 

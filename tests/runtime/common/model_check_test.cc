@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/common/model_json.h"
 #include "runtime/common/train_config.h"
 
 namespace lockstep::common {
@@ -58,6 +59,95 @@ TEST(ModelCheckTest, AFamilysDefaultsAreWrittenIntoTheResolvedConfig) {
   const json rope = {{"rope_type", "default"}, {"rope_theta", 5.0}};
   EXPECT_FALSE(
       resolved({{"model_type", "llama"}, {"rope_parameters", rope}}).contains("rope_theta"));
+}
+
+// Of a job and of a config.json: `fields` make the same model.
+void expect_model_of_config_json(const json& fields) {
+  const json train = train_of(fields);
+  ASSERT_TRUE(check_train(train, 1, "train").empty()) << fields;
+  json config = train.at("model").at("config");
+  config["initializer_range"] = config.value("initializer_range", 0.02);
+  const Result<ModelConfig> read = decode_model_json(config);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(encode_model_json(decode_train(train).model, DType::kFp32),
+            encode_model_json(*read, DType::kFp32));
+}
+
+TEST(ModelCheckTest, AJobsConfigMeansWhatAConfigJsonMeans) {
+  const std::vector<json> cases = {
+      {{"model_type", "gemma2"}},
+      {{"model_type", "gemma2"}, {"attn_logit_softcapping", nullptr}},
+      {{"model_type", "gemma2"}, {"final_logit_softcapping", nullptr}},
+      {{"model_type", "mistral"}, {"num_key_value_heads", 2}, {"sliding_window", nullptr}},
+      {{"model_type", "mistral"}, {"num_attention_heads", 8}},
+      {{"model_type", "qwen3"}, {"num_key_value_heads", 2}},
+      {{"model_type", "gemma3_text"}},
+      {{"model_type", "gpt2"}},
+      {{"model_type", "llama"}},
+      {{"model_type", "granite"}, {"initializer_range", 0}},
+  };
+  for (const json& fields : cases) expect_model_of_config_json(fields);
+}
+
+TEST(ModelCheckTest, NullSwitchesOffWhatAFamilyHas) {
+  const ModelConfig gemma = decode_train(train_of({{"model_type", "gemma2"},
+                                                   {"attn_logit_softcapping", nullptr},
+                                                   {"final_logit_softcapping", nullptr}}))
+                                .model;
+  EXPECT_EQ(gemma.attention_softcap, 0);
+  EXPECT_EQ(gemma.logit_softcap, 0);
+  const ModelConfig mistral = decode_train(train_of({{"model_type", "mistral"},
+                                                     {"num_key_value_heads", 2},
+                                                     {"sliding_window", nullptr}}))
+                                  .model;
+  EXPECT_EQ(mistral.window_of(0), 0);
+}
+
+TEST(ModelCheckTest, ANullThatChangesNothingMakesNoOtherText) {
+  const auto resolved = [](const json& fields) {
+    return resolve_train(train_of(fields), 1).train.at("model").at("config");
+  };
+  EXPECT_EQ(resolved({{"model_type", "phi3"}, {"sliding_window", nullptr}}),
+            resolved({{"model_type", "phi3"}}));
+  EXPECT_EQ(resolved({{"model_type", "llama"}, {"sliding_window", nullptr}}),
+            resolved({{"model_type", "llama"}}));
+}
+
+TEST(ModelCheckTest, SequencesAreAsLongAsTheFamilyAllows) {
+  const auto problems_of = [](const char* model_type, int64_t length) {
+    json train = train_of({{"model_type", model_type}});
+    train["data"]["sequenceLength"] = length;
+    return check_train(train, 1, "train");
+  };
+  EXPECT_TRUE(problems_of("gpt2", 1024).empty());
+  const Problems problems = problems_of("gpt2", 1025);
+  ASSERT_EQ(problems.size(), 1U);
+  EXPECT_EQ(problems[0].path, "train.data.sequenceLength");
+  EXPECT_THAT(problems[0].message, HasSubstr("1024"));
+  EXPECT_TRUE(problems_of("llama", 2048).empty());
+  EXPECT_EQ(problems_of("llama", 2049).size(), 1U);
+  EXPECT_TRUE(problems_of("gemma2", 8192).empty());
+  EXPECT_EQ(decode_train(train_of({{"model_type", "gpt2"}})).model.max_position_embeddings, 1024);
+}
+
+TEST(ModelCheckTest, AFamilysKeyHeadsThatDoNotFitAreAskedFor) {
+  const Problems problems = check_train(train_of({{"model_type", "mistral"}}), 1, "train");
+  ASSERT_EQ(problems.size(), 1U);
+  EXPECT_EQ(problems[0].path, "train.model.config.num_key_value_heads");
+  EXPECT_THAT(problems[0].message, HasSubstr("found 8"));
+  EXPECT_THAT(problems[0].hint, HasSubstr("give it"));
+}
+
+TEST(ModelCheckTest, HeadsThatTransformersRefusesAreRefused) {
+  for (const char* const family : {"llama", "gemma2", "gemma3_text"}) {
+    const json fields = {{"model_type", family}, {"hidden_size", 66}, {"head_dim", 16}};
+    const Problems problems = check_train(train_of(fields), 1, "train");
+    ASSERT_EQ(problems.size(), 1U) << family;
+    EXPECT_EQ(problems[0].path, "train.model.config.hidden_size");
+    EXPECT_THAT(problems[0].message, HasSubstr(family));
+  }
+  const json fields = {{"model_type", "qwen3"}, {"num_key_value_heads", 2}, {"hidden_size", 66}};
+  EXPECT_TRUE(check_train(train_of(fields), 1, "train").empty());
 }
 
 }  // namespace

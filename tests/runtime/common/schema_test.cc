@@ -123,6 +123,24 @@ TEST(SchemaTest, DefaultsAreFilledInAlsoInsideAbsentObjects) {
                                            "inner":{"depth":1}})"));
 }
 
+TEST(SchemaTest, NullIsKeptWhereAFieldIsNullable) {
+  const Field field{
+      .type = FieldType::kObject,
+      .children = {
+          {.name = "cap", .type = FieldType::kNumber, .nullable = true},
+          {.name = "width", .type = FieldType::kInteger, .default_value = 3, .nullable = true},
+          {.name = "ratio", .type = FieldType::kNumber}}};
+  const json nulls = {{"cap", nullptr}, {"width", nullptr}, {"ratio", nullptr}};
+  const Checked checked = check_and_default(field, nulls, "");
+  EXPECT_TRUE(checked.problems.empty());
+  EXPECT_EQ(checked.value, json::parse(R"({"cap": null, "width": null})"));
+  EXPECT_EQ(check_and_default(field, checked.value, "").value, checked.value);
+  EXPECT_EQ(check_and_default(field, json::object(), "").value, json::parse(R"({"width": 3})"));
+  const json properties = openapi_schema(field).at("properties");
+  EXPECT_EQ(properties.at("cap").at("nullable"), true);
+  EXPECT_FALSE(properties.at("ratio").contains("nullable"));
+}
+
 TEST(SchemaTest, CheckingTheResultAgainChangesNothing) {
   for (const char* yaml : {"name: a", "count: x\nunknown: [1]\ninner: 5",
                            "name: a\nratio: 0.5\nitems: [{id: x}, 3]\nlimits: {cpu: 1, m: 1Gi}"}) {

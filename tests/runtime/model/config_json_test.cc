@@ -85,6 +85,8 @@ TEST(ConfigJsonTest, RefusesByNameWhatTheDecoderDoesNotDo) {
       {"num_hidden_layers", nullptr},
       {"num_key_value_heads", 3},
       {"head_dim", 31},
+      {"hidden_size", 66},
+      {"initializer_range", -0.1},
       {"rms_norm_eps", "small"},
   };
   for (const auto& [key, value] : cases) {
@@ -132,6 +134,7 @@ TEST(ConfigJsonTest, RefusesByNameKeysThatAFamilyDoesNotHave) {
       {"llama", "attention_multiplier", 0.5},
       {"llama", "num_experts_per_tok", 2},
       {"mistral", "attention_bias", true},
+      {"mistral", "use_sliding_window", false},  // which Transformers passes over
       {"mistral", "layer_types", {"full_attention"}},
       {"qwen2", "mlp_bias", true},
       {"qwen2", "layer_types", {"full_attention", "linear_attention", "full_attention"}},
@@ -139,6 +142,8 @@ TEST(ConfigJsonTest, RefusesByNameKeysThatAFamilyDoesNotHave) {
       {"granite", "residual_multiplier", 0},
       {"olmo2", "hidden_act", "gelu_new"},
       {"phi3", "resid_pdrop", 0.1},
+      {"phi3", "rope_scaling", {{"rope_type", "linear"}, {"rope_theta", 1e4}, {"factor", 2.0}}},
+      {"phi3", "rope_parameters", {{"rope_type", "linear"}, {"factor", 2.0}}},
       {"gpt2", "attn_pdrop", 0.1},
       {"gpt2", "scale_attn_by_inverse_layer_idx", true},
       {"gemma2", "hidden_activation", "relu"},
@@ -158,6 +163,58 @@ TEST(ConfigJsonTest, RefusesByNameKeysThatAFamilyDoesNotHave) {
                                                                         : key;
     EXPECT_THAT(config.error().message, HasSubstr(shown)) << family;
   }
+}
+
+TEST(ConfigJsonTest, RefusesTwoLengthsThatAScaledEmbeddingWasFirstTrainedWith) {
+  json object = written();
+  object["rope_parameters"] = {{"rope_type", "yarn"},
+                               {"rope_theta", 50000.0},
+                               {"factor", 2.0},
+                               {"original_max_position_embeddings", 128}};
+  object["original_max_position_embeddings"] = 128;
+  EXPECT_TRUE(decode_config_json(object.dump()));
+  object["original_max_position_embeddings"] = 64;
+  const auto config = decode_config_json(object.dump());
+  ASSERT_FALSE(config);
+  EXPECT_THAT(config.error().message, HasSubstr("original_max_position_embeddings: found 64"));
+}
+
+// As Transformers: gemma2 alternates whatever it says, gemma3 reads one spelling.
+TEST(ConfigJsonTest, OnlyGemma3ReadsThePatternOfWindows) {
+  const auto window_of_layer_1 = [](const char* family, const char* key) {
+    json object = json::parse(encode_config_json(family_model(family).config));
+    object.erase("layer_types");
+    object[key] = 2;
+    return decode_config_json(object.dump())->window_of(1);
+  };
+  EXPECT_EQ(window_of_layer_1("gemma3_text", "sliding_window_pattern"), 0);
+  EXPECT_EQ(window_of_layer_1("gemma3_text", "_sliding_window_pattern"), 4096);
+  json object = json::parse(encode_config_json(family_model("gemma2").config));
+  object.erase("layer_types");
+  object["sliding_window_pattern"] = 3;
+  EXPECT_EQ(decode_config_json(object.dump())->window_of(1), 0);
+}
+
+TEST(ConfigJsonTest, AnAbsentDropoutOfGpt2IsNotZero) {
+  for (const char* const key : {"embd_pdrop", "resid_pdrop", "attn_pdrop"}) {
+    json object =
+        json::parse(encode_config_json(family_model("gpt2", {{"num_key_value_heads", 6}}).config));
+    EXPECT_TRUE(decode_config_json(object.dump()));
+    object.erase(key);
+    const auto config = decode_config_json(object.dump());
+    ASSERT_FALSE(config);
+    EXPECT_THAT(config.error().message, HasSubstr(key));
+    EXPECT_THAT(config.error().message, HasSubstr("0.1"));
+  }
+}
+
+TEST(ConfigJsonTest, WeightsMayStartAtZero) {
+  json object = written();
+  object["initializer_range"] = 0;
+  const auto config = decode_config_json(object.dump());
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->initializer_range, 0);
+  EXPECT_EQ(json::parse(encode_config_json(*config)).at("initializer_range"), 0);
 }
 
 TEST(ConfigJsonTest, AnUnknownFamilyIsRefusedWithThoseThatThereAre) {

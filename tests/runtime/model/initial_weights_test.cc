@@ -53,6 +53,29 @@ TEST(InitialWeightsTest, NormsAreOnesAndMatricesHaveTheAskedDeviation) {
   }
 }
 
+// What adds to the stream starts smaller by the root of how often it is added to.
+TEST(InitialWeightsTest, OutputsOfGpt2StartSmallerWithDepth) {
+  const nlohmann::json fields = {{"num_key_value_heads", 6}, {"num_hidden_layers", 8}};
+  const Unit unit = layer_unit(family_model("gpt2", fields).config, 3);
+  const std::vector<float> whole = weights(unit, kSeed, 0, unit.num_elems);
+  int num_scaled = 0;
+  for (const UnitTensor& tensor : unit.tensors) {
+    if (tensor.init != Init::kNormal) continue;
+    double squares = 0;
+    for (int64_t i = 0; i < tensor.num_elems; ++i) {
+      const double value = whole[static_cast<size_t>(tensor.begin_elem + i)];
+      squares += value * value;
+    }
+    const bool is_scaled = tensor.name.ends_with("c_proj.weight");
+    num_scaled += is_scaled ? 1 : 0;
+    const double wanted = is_scaled ? kRange / 4 : kRange;
+    const auto count = static_cast<double>(tensor.num_elems);
+    EXPECT_NEAR(std::sqrt(squares / count), wanted, 5 * wanted / std::sqrt(2 * count))
+        << tensor.name;
+  }
+  EXPECT_EQ(num_scaled, 2);
+}
+
 TEST(InitialWeightsTest, SeedAndTensorNameChangeTheNumbers) {
   const common::ModelConfig config = odd_model().config;
   const Unit embedding = embedding_unit(config);

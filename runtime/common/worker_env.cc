@@ -79,6 +79,7 @@ Result<WorkerEnv> read_worker_env(const Lookup& lookup) {
                    read_int(lookup, {"LOCKSTEP_METRICS_PORT", 0, kMaxPort, 9400}));
   env.listen_address = lookup("LOCKSTEP_LISTEN_ADDRESS").value_or("0.0.0.0");
   env.shm_folder = lookup("LOCKSTEP_SHM_DIR").value_or("/dev/shm");
+  env.network_interface = lookup("GLOO_SOCKET_IFNAME").value_or("");
   env.termination_path = lookup("LOCKSTEP_TERMINATION_MESSAGE").value_or("/dev/termination-log");
   env.metrics_port_file = lookup("LOCKSTEP_METRICS_PORT_FILE").value_or("");
   ASSIGN_OR_RETURN(env.ranks_per_pod, read_int(lookup, {"LOCKSTEP_RANKS_PER_POD", 1,

@@ -38,6 +38,8 @@ struct WorkerEnv {
   std::string listen_address = "0.0.0.0";
   // LOCKSTEP_SHM_DIR: memory that the ranks of one host share, and those of others do not see.
   std::string shm_folder = "/dev/shm";
+  // GLOO_SOCKET_IFNAME: whose address peers dial; empty: that of the route to the master.
+  std::string network_interface;
   std::string termination_path;  // LOCKSTEP_TERMINATION_MESSAGE, default /dev/termination-log
   // For the launcher, to which the variables above describe the pod's first rank.
   int ranks_per_pod = 1;   // LOCKSTEP_RANKS_PER_POD

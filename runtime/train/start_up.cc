@@ -79,6 +79,7 @@ void meet(RankState& s) {
                           .backend = s.config().communication.backend,
                           .timeout = std::chrono::seconds(s.config().communication.timeout_seconds),
                           .shm_folder = s.env.shm_folder,
+                          .network_interface = s.env.network_interface,
                           .observer = s.clock.get()});
   const Topology& topology = s.collective->topology();
   s.log.info("connected", {{"backend", topology.backend},

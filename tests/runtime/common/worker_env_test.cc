@@ -23,6 +23,7 @@ Variables complete() {
           {"LOCKSTEP_METRICS_PORT", "0"},
           {"LOCKSTEP_METRICS_PORT_FILE", "/run/port"},
           {"LOCKSTEP_SHM_DIR", "/run/shm"},
+          {"GLOO_SOCKET_IFNAME", "eth1"},
           {"LOCKSTEP_RANKS_PER_POD", "1"},
           {"LOCKSTEP_GRACE_SECONDS", "135"}};
 }
@@ -53,6 +54,7 @@ TEST(WorkerEnvTest, ReadsEveryVariable) {
   EXPECT_EQ(env->termination_path, "/dev/termination-log");
   EXPECT_EQ(env->metrics_port_file, "/run/port");
   EXPECT_EQ(env->shm_folder, "/run/shm");
+  EXPECT_EQ(env->network_interface, "eth1");
   EXPECT_EQ(env->ranks_per_pod, 1);
   EXPECT_EQ(env->grace_seconds, 135);
 }

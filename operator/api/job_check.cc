@@ -6,6 +6,7 @@
 #include "operator/api/job_fields.h"
 #include "operator/api/json_read.h"
 #include "operator/api/template_check.h"
+#include "runtime/common/env_names.h"
 #include "runtime/common/schema.h"
 #include "runtime/common/suggest.h"
 #include "runtime/common/train_config.h"
@@ -70,11 +71,25 @@ void check_mounts(const json& inputs, Problems& problems) {
 void check_env(const json& env, Problems& problems) {
   for (size_t i = 0; i < env.size(); ++i) {
     const std::string name = text(env[i], "name");
-    if (is_reserved_env(name)) {
+    if (common::is_reserved_env(name)) {
       problems.push_back({.path = common::item_path("spec.env", i) + ".name",
                           .message = name + " is set by the operator itself",
                           .hint = "remove it"});
     }
+  }
+}
+
+// Which of two values counts could only be guessed.
+void check_env_once(const json& env, const json& train, Problems& problems) {
+  const json* communication = find(train, "communication");
+  const json* of_ranks = communication != nullptr ? find(*communication, "env") : nullptr;
+  if (of_ranks == nullptr || !of_ranks->is_object()) return;
+  for (size_t i = 0; i < env.size(); ++i) {
+    const std::string name = text(env[i], "name");
+    if (find(*of_ranks, name.c_str()) == nullptr) continue;
+    problems.push_back({.path = common::child_path("spec.train.communication.env", name),
+                        .message = "is set by " + common::item_path("spec.env", i) + " too",
+                        .hint = "set it in one of them"});
   }
 }
 
@@ -157,6 +172,7 @@ Problems check_around_train(const json& spec) {
   if (const json* output = find(spec, "output")) check_volume(*output, "spec.output", problems);
   if (const json* env = find(spec, "env"); env != nullptr && env->is_array()) {
     check_env(*env, problems);
+    if (const json* train = find(spec, "train")) check_env_once(*env, *train, problems);
   }
   if (const json* policy = find(spec, "failurePolicy")) check_rules(*policy, problems);
   for (Problem& problem : check_template(spec)) problems.push_back(std::move(problem));
@@ -194,7 +210,12 @@ Problems check_job(const TrainingJob& job) {
   for (const auto& [name, value] : spec.env) relations["env"].push_back({{"name", name}});
   if (!spec.command.empty()) relations["command"] = spec.command;
   if (!spec.args.empty()) relations["args"] = spec.args;
-  if (!spec.train.is_null()) relations["train"] = json::object();  // that it is there
+  if (!spec.train.is_null()) {  // that it is there, and what is compared with spec.env
+    relations["train"] = json::object();
+    if (const json* communication = find(spec.train, "communication")) {
+      relations["train"]["communication"] = *communication;
+    }
+  }
   for (Problem& problem : check_around_train(relations)) problems.push_back(std::move(problem));
   if (!spec.train.is_null()) {
     for (Problem& problem : common::check_train(spec.train, spec.ranks, "spec.train")) {

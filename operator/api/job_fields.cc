@@ -1,15 +1,12 @@
 #include "operator/api/job_fields.h"
 
-#include <algorithm>
-
 #include "operator/api/training_job.h"
+#include "runtime/common/env_names.h"
 #include "runtime/common/suggest.h"
 #include "runtime/common/train_fields.h"
 
 namespace lockstep::api {
 namespace {
-
-constexpr std::string_view kOurEnvPrefix = "LOCKSTEP_";
 
 using common::CelRule;
 using common::Field;
@@ -17,7 +14,6 @@ using common::FieldType;
 using nlohmann::json;
 
 constexpr const char* kLabelPattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
-constexpr const char* kEnvNamePattern = "^[A-Za-z_][A-Za-z0-9_]*$";
 
 Field text(std::string name, int64_t max_length, std::string doc) {
   return {.name = std::move(name), .doc = std::move(doc), .max_length = max_length};
@@ -119,17 +115,15 @@ Field output() {
 }
 
 Field environment() {
-  Field name = required_text("name", 128, "Name of the variable.");
-  name.pattern = kEnvNamePattern;
-  name.pattern_hint = "letters, digits and '_'";
-  Field item = object("", "One variable.", {name, text("value", 4096, "Its value.")});
+  Field name = required_text("name", common::kMaxEnvNameLength, "Name of the variable.");
+  name.pattern = common::kEnvNamePattern;
+  name.pattern_hint = common::kEnvNameHint;
+  Field item =
+      object("", "One variable.", {name, text("value", common::kMaxEnvValueLength, "Its value.")});
   item.planned = {"valueFrom"};
   Field field = list("env", "Environment variables of every rank.", 128, item);
   field.list_key = "name";
-  std::vector<std::string> reserved;
-  for (const std::string& word : reserved_env_names()) reserved.push_back("'" + word + "'");
-  field.rules = {{"self.all(e, !(e.name in [" + common::join(reserved) +
-                      "]) && !e.name.startsWith('" + std::string(kOurEnvPrefix) + "'))",
+  field.rules = {{"self.all(e, " + common::cel_not_reserved("e.name") + ")",
                   "the operator sets these variables itself", ""}};
   return field;
 }
@@ -170,6 +164,10 @@ std::vector<CelRule> spec_rules(const std::vector<Field>& children) {
        "ranks cannot change while train.batch.accumulationSteps is given: the batch would change; "
        "give globalBatchSize and microBatchSize",
        ".ranks"},
+      {"!has(self.env) || !has(self.train) || !has(self.train.communication) || "
+       "!has(self.train.communication.env) || "
+       "self.env.all(e, !(e.name in self.train.communication.env))",
+       "env and train.communication.env set the same variable", ".train.communication.env"},
       {"has(self.managedBy) == has(oldSelf.managedBy) && (!has(self.managedBy) || "
        "self.managedBy == oldSelf.managedBy)",
        "managedBy never changes", ".managedBy"},
@@ -303,31 +301,6 @@ const std::vector<std::string>& volume_source_names() {
     return result;
   }();
   return names;
-}
-
-const std::vector<std::string>& reserved_env_names() {
-  static const std::vector<std::string> names = {"RANK",
-                                                 "WORLD_SIZE",
-                                                 "LOCAL_RANK",
-                                                 "LOCAL_WORLD_SIZE",
-                                                 "MASTER_ADDR",
-                                                 "MASTER_PORT",
-                                                 "PET_NNODES",
-                                                 "PET_NODE_RANK",
-                                                 "PET_MASTER_ADDR",
-                                                 "PET_MASTER_PORT",
-                                                 "PET_NPROC_PER_NODE",
-                                                 "POD_NAME",
-                                                 "POD_NAMESPACE",
-                                                 "POD_IP",
-                                                 "NODE_NAME"};
-  return names;
-}
-
-bool is_reserved_env(std::string_view name) {
-  const std::vector<std::string>& names = reserved_env_names();
-  return name.starts_with(kOurEnvPrefix) ||
-         std::find(names.begin(), names.end(), name) != names.end();
 }
 
 }  // namespace lockstep::api

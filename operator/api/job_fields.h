@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "runtime/common/schema.h"
@@ -24,8 +23,5 @@ const common::Field& spec_fields();
 const common::Field& status_fields();
 // Names of the kinds of volume that inputs and output may be.
 const std::vector<std::string>& volume_source_names();
-// Environment variables that the operator sets and a job must not: these, and every LOCKSTEP_ one.
-const std::vector<std::string>& reserved_env_names();
-bool is_reserved_env(std::string_view name);
 
 }  // namespace lockstep::api

@@ -13,6 +13,7 @@
 #include "operator/api/job_fields.h"
 #include "operator/api/training_job.h"
 #include "runtime/common/document.h"
+#include "runtime/common/env_names.h"
 #include "runtime/common/suggest.h"
 
 namespace lockstep::api {
@@ -327,7 +328,7 @@ class TemplateCheck {
   void check_variable(const json& variable, const std::string& path, std::size_t index) {
     const std::string at = item_path(child_path(path, "env"), index);
     const std::string name = text(variable, "name");
-    if (is_reserved_env(name)) {
+    if (common::is_reserved_env(name)) {
       report(child_path(at, "name"), name + " is set by the operator itself", "remove it");
     }
     const json* value = find(variable, "value");

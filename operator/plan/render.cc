@@ -10,6 +10,7 @@
 #include "operator/api/template_check.h"
 #include "operator/plan/overlay.h"
 #include "operator/plan/resources.h"
+#include "runtime/common/env_names.h"
 
 namespace lockstep::plan {
 namespace {
@@ -116,6 +117,21 @@ json runtime_env(const api::TrainingJob& job, const AttemptSpec& attempt,
           env_value("LOCKSTEP_PRODUCTS", "")};
 }
 
+// What the user gives ranks; a job that sets a variable twice, or one of ours, is not accepted.
+void add_users_env(const api::TrainingJob& job, json& env) {
+  const auto put = [&env](const std::string& name, const std::string& value) {
+    if (!common::is_reserved_env(name)) env.push_back(env_value(name, value));
+  };
+  for (const auto& [name, value] : job.spec.env) put(name, value);
+  const json::json_pointer pointer("/communication/env");
+  if (!job.spec.train.is_object() || !job.spec.train.contains(pointer)) return;
+  const json& of_communication = job.spec.train.at(pointer);
+  if (!of_communication.is_object()) return;
+  for (const auto& [name, value] : of_communication.items()) {
+    if (value.is_string() && !job.spec.env.contains(name)) put(name, value.get<std::string>());
+  }
+}
+
 json render_env(const api::TrainingJob& job, const AttemptSpec& attempt, int64_t rank,
                 const Settings& settings) {
   const std::string master = master_address(job, attempt);
@@ -132,9 +148,7 @@ json render_env(const api::TrainingJob& job, const AttemptSpec& attempt, int64_t
               env_from_field("NODE_NAME", "spec.nodeName")};
   add(env, runtime_env(job, attempt, settings));
   add(env, torchrun_env(attempt, rank, master, port));
-  for (const auto& [name, value] : job.spec.env) {
-    if (!api::is_reserved_env(name)) env.push_back(env_value(name, value));
-  }
+  add_users_env(job, env);
   return env;
 }
 

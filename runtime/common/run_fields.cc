@@ -1,3 +1,4 @@
+#include "runtime/common/env_names.h"
 #include "runtime/common/field_builders.h"
 #include "runtime/common/train_sections.h"
 
@@ -34,15 +35,17 @@ Field checkpoint_section() {
 }
 
 Field communication_section() {
-  Field field = object(
+  return object(
       "communication", "How ranks talk to each other.",
       {choice(
            "backend", {"auto", "shared-memory", "gloo"}, {"nccl"},
            "auto: shared memory where all ranks can open the same segment; on hosts alike, shared "
            "memory inside each and gloo across; else gloo."),
-       defaulted(integer("timeoutSeconds", 1, kMaxSeconds, "Longest wait for a peer."), 600)});
-  field.planned = {"env"};
-  return field;
+       defaulted(integer("timeoutSeconds", 1, kMaxSeconds, "Longest wait for a peer."), 600),
+       env_map(
+           "env",
+           "Environment variables of every rank, set before it starts, e.g. GLOO_SOCKET_IFNAME; "
+           "none of them may be in spec.env, and the template's replace them.")});
 }
 
 Field logging_section() {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "runtime/common/env_names.h"
 #include "runtime/common/frozen_units.h"
 #include "runtime/common/model_check.h"
 #include "runtime/common/quantity.h"
@@ -348,6 +349,13 @@ void check_loss_scale(Relations& out) {
              "remove it: only fp16 has gradients too small for its type");
 }
 
+void check_communication(Relations& out) {
+  const json* env = out.find("communication/env");
+  if (env == nullptr) return;
+  const std::string path = child_path(child_path(out.prefix, "communication"), "env");
+  for (Problem& problem : check_env_map(*env, path)) out.problems.push_back(std::move(problem));
+}
+
 }  // namespace
 
 Problems check_train_relations(const json& train, int64_t ranks, const std::string& prefix) {
@@ -369,6 +377,7 @@ Problems check_train_relations(const json& train, int64_t ranks, const std::stri
   check_warmup_lr(out);
   check_optimizer(out);
   check_profile(out);
+  check_communication(out);
   return std::move(out.problems);
 }
 

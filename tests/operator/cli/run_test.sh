@@ -64,6 +64,10 @@ expect_text "it is named" killed.log 'rank 1'
 cmp whole/model/model.safetensors killed/model/model.safetensors || fail "the model differs after a killed rank"
 echo "ok: same bits after a killed rank"
 
+expect_status "an interface that is not there ends the run" \
+  "$(run interface run job.yaml --output interface --set train.communication.backend=gloo --set train.communication.env.GLOO_SOCKET_IFNAME=no-such-if)" 1
+expect_text "ranks saw train.communication.env" interface.log 'there is no interface no-such-if'
+
 expect_status "missing file" "$(run missing run no-such.yaml)" 3
 expect_text "is named" missing.log 'no-such.yaml'
 expect_status "missing corpus" "$(run corpus run job.yaml --set train.data.train=nowhere.txt)" 3

@@ -66,6 +66,13 @@ TEST(RankCommandTest, TakesCommandAndEnvironmentOfTheTemplate) {
   EXPECT_EQ(command.env.at("RANK"), "0");
 }
 
+TEST(RankCommandTest, GivesRanksTheVariablesForCommunication) {
+  api::TrainingJob job = demo_job();
+  job.spec.train["communication"]["env"] = {{"GLOO_SOCKET_IFNAME", "lo"}};
+  const nlohmann::json pod = plan::render_pod(job, {.number = 0, .ranks = 2}, 1, {"image"});
+  EXPECT_EQ(rank_command(pod, place()).env.at("GLOO_SOCKET_IFNAME"), "lo");
+}
+
 TEST(RankCommandTest, KeepsAProgramOfTheUsersOwnAndItsArguments) {
   api::TrainingJob job = demo_job();
   job.spec.train = nullptr;

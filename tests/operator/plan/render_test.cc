@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "operator/api/job_fields.h"
+#include "runtime/common/env_names.h"
 #include "runtime/common/worker_env.h"
 #include "tests/operator/plan/model_cluster.h"
 
@@ -91,6 +92,26 @@ TEST(RenderTest, UsersVariablesComeLastAndNeverOverrideOurs) {
   EXPECT_EQ(container_of(pod).at("env").back().at("name"), "NCCL_DEBUG");
 }
 
+TEST(RenderTest, VariablesForCommunicationReachEveryRankAndATemplateReplacesThem) {
+  api::TrainingJob job = training_job(2);
+  job.spec.env = {{"GREETING", "hello"}};
+  job.spec.train["communication"]["env"] = {
+      {"NCCL_IB_DISABLE", "1"}, {"GLOO_SOCKET_IFNAME", "eth1"}, {"RANK", "7"}};
+  for (const int64_t rank : {0, 1}) {
+    const auto env = env_of(render_pod(job, {.number = 0, .ranks = 2}, rank, kSettings));
+    EXPECT_EQ(env.at("NCCL_IB_DISABLE"), "1");
+    EXPECT_EQ(env.at("GLOO_SOCKET_IFNAME"), "eth1");
+    EXPECT_EQ(env.at("GREETING"), "hello");
+    EXPECT_EQ(env.at("RANK"), std::to_string(rank));
+  }
+  const json pod_template = json::parse(R"({"spec": {"containers": [
+      {"name": "trainer", "env": [{"name": "GLOO_SOCKET_IFNAME", "value": "net1"}]}]}})");
+  const auto env = env_of(
+      render_pod(job, {.number = 0, .ranks = 2, .pod_template = pod_template}, 0, kSettings));
+  EXPECT_EQ(env.at("GLOO_SOCKET_IFNAME"), "net1");
+  EXPECT_EQ(env.at("NCCL_IB_DISABLE"), "1");
+}
+
 // A container's `env` wins over its `envFrom` and its image: a reserved name that is not in `env`
 // would be for either to set.
 TEST(RenderTest, EveryReservedVariableIsSetSoThatNoSourceOfATemplateSetsIt) {
@@ -98,7 +119,7 @@ TEST(RenderTest, EveryReservedVariableIsSetSoThatNoSourceOfATemplateSetsIt) {
     for (const int64_t ranks_per_pod : {1, 2}) {
       const AttemptSpec attempt = {.number = 2, .ranks = 4, .ranks_per_pod = ranks_per_pod};
       const auto env = env_of(render_pod(job, attempt, 2, kSettings));
-      for (const std::string& name : api::reserved_env_names()) {
+      for (const std::string& name : common::reserved_env_names()) {
         EXPECT_TRUE(env.contains(name)) << name;
       }
       std::vector<std::string> asked = {"LOCKSTEP_ISA", "LOCKSTEP_PRODUCTS"};  // of the kernels
@@ -117,8 +138,9 @@ TEST(RenderTest, EveryReservedVariableIsSetSoThatNoSourceOfATemplateSetsIt) {
       EXPECT_EQ(read->metrics_port_file, "");
       EXPECT_GT(asked.size(), 15u);
       for (const std::string& name : asked) {
+        if (name == "GLOO_SOCKET_IFNAME") continue;  // the user's, or the image's
         EXPECT_TRUE(env.contains(name)) << name;
-        EXPECT_TRUE(api::is_reserved_env(name)) << name;
+        EXPECT_TRUE(common::is_reserved_env(name)) << name;
       }
     }
   }

@@ -254,7 +254,7 @@ TEST(TrainConfigTest, WhatIsKnownButNotHonouredIsRefusedAsNotSupported) {
       {"/model/config/torch_dtype", "bfloat16"},
       {"/data/format", "messages"},
       {"/parallelism/strategy", "fsdp"},
-      {"/communication/env", json::object()},
+      {"/communication/backend", "nccl"},
   };
   for (const auto& [pointer, value] : table) {
     const Problems problems = check_train(with(pointer, value), 1, "t");

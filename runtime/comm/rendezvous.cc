@@ -92,9 +92,10 @@ std::string choose_local_address(const RendezvousOptions& options, const Meeting
   }
   const auto found = address_of_interface(options.network_interface, meeting.address());
   if (found) return *found;
-  throw BackendUnavailableError("GLOO_SOCKET_IFNAME: there is no interface " +
-                                options.network_interface + " with an address like " +
-                                meeting.address());
+  const std::string family = meeting.address().find(':') == std::string::npos ? "IPv4" : "IPv6";
+  throw InterfaceNotFoundError(
+      "GLOO_SOCKET_IFNAME: there is no interface " + options.network_interface + " with an " +
+      family + " address, as rank 0 has; there are: " + interfaces_towards(meeting.address()));
 }
 
 GlooOptions gloo_options(const RendezvousOptions& options, const Meeting& meeting,

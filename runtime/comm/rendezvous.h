@@ -21,6 +21,11 @@ class RendezvousTimeoutError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// The interface that the user named is none of this machine's. `what()` names those that are.
+class InterfaceNotFoundError : public BackendUnavailableError {
+  using BackendUnavailableError::BackendUnavailableError;
+};
+
 struct RendezvousOptions {
   int rank = 0;
   int world_size = 1;
@@ -42,8 +47,8 @@ struct RendezvousOptions {
 // both shared memory and Gloo if group_hosts() finds two levels, else Gloo. kSharedMemory and kGloo
 // force one. A world of one rank needs no address.
 // Blocks up to `timeout`. Every rank of the attempt must call it once.
-// Throws PortInUseError, RendezvousTimeoutError, BackendUnavailableError (also for an interface
-// that is not there), or PeerLostError if rank 0 goes away during the meeting.
+// Throws PortInUseError, RendezvousTimeoutError, BackendUnavailableError,
+// InterfaceNotFoundError, or PeerLostError if rank 0 goes away during the meeting.
 std::unique_ptr<Collective> connect(const RendezvousOptions& options);
 
 }  // namespace lockstep::runtime

@@ -2,9 +2,11 @@
 
 #include <cerrno>
 #include <memory>
+#include <set>
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <ifaddrs.h>
 #include <netdb.h>
@@ -111,6 +113,23 @@ bool can_dial(const addrinfo& address) {
   return getsockopt(dialled.fd(), SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error == 0;
 }
 
+// Interfaces and their addresses of the family of `address`.
+std::vector<std::pair<std::string, std::string>> interface_addresses(const std::string& address) {
+  const AddressList wanted = resolve(address, 0);
+  if (wanted == nullptr) throw std::runtime_error("not an address: " + address);
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) throw_socket_error(errno, "cannot list network interfaces");
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> interfaces(list, &freeifaddrs);
+  const bool is_ipv4 = wanted->ai_family == AF_INET;
+  const socklen_t length = is_ipv4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  std::vector<std::pair<std::string, std::string>> found;
+  for (const ifaddrs* it = list; it != nullptr; it = it->ifa_next) {
+    if (it->ifa_addr == nullptr || it->ifa_addr->sa_family != wanted->ai_family) continue;
+    found.emplace_back(it->ifa_name, numeric_address(it->ifa_addr, length));
+  }
+  return found;
+}
+
 }  // namespace
 
 ListeningSocket listen_as_master(const std::string& host, int port) {
@@ -152,18 +171,18 @@ std::string local_address_towards(const std::string& address, int port) {
 
 std::optional<std::string> address_of_interface(const std::string& name,
                                                 const std::string& address) {
-  const AddressList wanted = resolve(address, 0);
-  if (wanted == nullptr) throw std::runtime_error("not an address: " + address);
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) throw_socket_error(errno, "cannot list network interfaces");
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> interfaces(list, &freeifaddrs);
-  for (const ifaddrs* it = list; it != nullptr; it = it->ifa_next) {
-    if (it->ifa_addr == nullptr || name != it->ifa_name) continue;
-    if (it->ifa_addr->sa_family != wanted->ai_family) continue;
-    const bool is_ipv4 = wanted->ai_family == AF_INET;
-    return numeric_address(it->ifa_addr, is_ipv4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+  for (const auto& [found, own_address] : interface_addresses(address)) {
+    if (found == name) return own_address;
   }
   return std::nullopt;
+}
+
+std::string interfaces_towards(const std::string& address) {
+  std::set<std::string> names;
+  for (const auto& [name, own_address] : interface_addresses(address)) names.insert(name);
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
 }
 
 }  // namespace lockstep::runtime

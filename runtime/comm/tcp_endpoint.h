@@ -32,5 +32,7 @@ std::string local_address_towards(const std::string& address, int port);
 // there is none. Throws std::system_error.
 std::optional<std::string> address_of_interface(const std::string& name,
                                                 const std::string& address);
+// "eth0, lo": what address_of_interface() finds for `address`. Throws the same.
+std::string interfaces_towards(const std::string& address);
 
 }  // namespace lockstep::runtime

@@ -55,6 +55,10 @@ RunFailure verdict_of(const std::exception_ptr& error) {
             "check that every rank is running and can reach MASTER_ADDR:MASTER_PORT"};
   } catch (const PortInUseError& e) {
     return {ExitCode::kPortInUse, e.what(), "stop the other process, or choose another port"};
+  } catch (const InterfaceNotFoundError& e) {
+    return {ExitCode::kInvalidConfig, e.what(),
+            "name one of these in train.communication.env, or leave the variable out: then the "
+            "route to rank 0 decides"};
   } catch (const BackendUnavailableError& e) {
     return {ExitCode::kInvalidConfig, e.what(), "set train.communication.backend to auto"};
   } catch (const OffloadError& e) {

@@ -121,6 +121,7 @@ TEST(RendezvousTest, NamesOnlyTheRankThatDidNotCome) {
 TEST(RendezvousTest, TheInterfaceThatIsNamedWins) {
   EXPECT_EQ(address_of_interface("lo", "127.0.0.1"), "127.0.0.1");
   EXPECT_FALSE(address_of_interface("no-such-if", "127.0.0.1"));
+  EXPECT_THAT(interfaces_towards("127.0.0.1"), HasSubstr("lo"));
   for (const std::string name : {"lo", "no-such-if"}) {
     const int port = free_port();
     std::atomic<int> num_connected{0};
@@ -131,9 +132,10 @@ TEST(RendezvousTest, TheInterfaceThatIsNamedWins) {
       try {
         check_all_to_all(*connect(options), 100, 0);
         ++num_connected;
-      } catch (const BackendUnavailableError& error) {
+      } catch (const InterfaceNotFoundError& error) {
         EXPECT_THAT(error.what(),
-                    HasSubstr("GLOO_SOCKET_IFNAME: there is no interface no-such-if"));
+                    HasSubstr("GLOO_SOCKET_IFNAME: there is no interface no-such-if with an IPv4 "
+                              "address, as rank 0 has; there are: "));
         ++num_refused;
       } catch (const PeerLostError&) {  // the other one was refused first
       }

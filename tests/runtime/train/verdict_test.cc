@@ -29,6 +29,9 @@ TEST(VerdictTest, EveryExceptionHasItsExitCode) {
   EXPECT_EQ(code_of(RendezvousTimeoutError("r")), ExitCode::kRendezvousTimeout);
   EXPECT_EQ(code_of(PortInUseError("u")), ExitCode::kPortInUse);
   EXPECT_EQ(code_of(BackendUnavailableError("b")), ExitCode::kInvalidConfig);
+  EXPECT_EQ(code_of(InterfaceNotFoundError("i")), ExitCode::kInvalidConfig);
+  EXPECT_NE(verdict_of(std::make_exception_ptr(InterfaceNotFoundError("i"))).hint,
+            verdict_of(std::make_exception_ptr(BackendUnavailableError("b"))).hint);
   EXPECT_EQ(code_of(OffloadError({common::ErrorCode::kUnavailable, "full", ""})),
             ExitCode::kOutputUnwritable);
   EXPECT_EQ(code_of(std::bad_alloc()), ExitCode::kOutOfMemory);

@@ -70,7 +70,8 @@ void add_verbs(CLI::App& app, Arguments& arguments) {
   // What touches tensors or tokens is the runtime's: it reads these arguments, and --help.
   for (const auto& [name, what] :
        {std::pair("generate", "sample text from a trained model"),
-        std::pair("tokenize", "make a token file of text or JSON lines, to train on")}) {
+        std::pair("tokenize", "make a token file of text or JSON lines, to train on"),
+        std::pair("bench", "measure this machine: bench collectives")}) {
     CLI::App& verb = *app.add_subcommand(name, what);
     verb.prefix_command();
     verb.set_help_flag();

@@ -15,6 +15,7 @@
 
 #include "runtime/common/http_server.h"
 #include "runtime/kernels/denormals.h"
+#include "runtime/train/bench_verb.h"
 #include "runtime/train/generate.h"
 #include "runtime/train/termination.h"
 #include "runtime/train/tokenizing.h"
@@ -123,17 +124,21 @@ WorkerEnv read_environment() {
   }
 }
 
-// Runs a verb that prints what it returns.
-int run_verb(const std::string& name, const std::function<std::string()>& verb) {
+// Runs a verb that returns its exit code.
+int run_verb(const std::string& name, const std::function<int()>& verb) {
   try {
-    std::cout << verb() << "\n";
-    return 0;
+    return verb();
   } catch (...) {
     const RunFailure failure = verdict_of(std::current_exception());
     std::cerr << "lockstep-runtime " << name << ": " << failure.message << "\n";
     if (!failure.hint.empty()) std::cerr << "hint: " << failure.hint << "\n";
     return static_cast<int>(failure.code);
   }
+}
+
+int print(const std::string& text) {
+  std::cout << text << "\n";
+  return 0;
 }
 
 CLI::App* add_generate(CLI::App& app, GenerateOptions& options) {
@@ -164,6 +169,34 @@ CLI::App* add_tokenize(CLI::App& app, TokenizeVerbOptions& options) {
   return verb;
 }
 
+// Returns `bench collectives`.
+CLI::App* add_bench(CLI::App& app, BenchArguments& arguments) {
+  CLI::App* const bench = app.add_subcommand("bench", "measure this machine");
+  bench->require_subcommand(1);
+  CLI::App* const verb = bench->add_subcommand(
+      "collectives",
+      "time the operations by which ranks talk, and check what they bring: algorithm and bus\n"
+      "bandwidth as nccl-tests has them");
+  verb->add_option("--ranks", arguments.num_ranks, "ranks to start on this machine")->required();
+  verb->add_option("--backend", arguments.backend, "auto, shared-memory or gloo")
+      ->capture_default_str();
+  verb->add_option("--min-bytes", arguments.min_bytes, "smallest buffer, e.g. 64Ki")
+      ->capture_default_str();
+  verb->add_option("--max-bytes", arguments.max_bytes, "largest buffer")->capture_default_str();
+  verb->add_option("--step-factor", arguments.step_factor, "from one size to the next")
+      ->capture_default_str();
+  verb->add_option("--iterations", arguments.iterations, "timed operations of each kind")
+      ->capture_default_str();
+  verb->add_option("--warmup", arguments.warmup, "operations before them")->capture_default_str();
+  verb->add_option("--timeout-seconds", arguments.timeout_seconds, "longest wait for a peer")
+      ->capture_default_str();
+  verb->add_option_function<std::string>(
+          "--output", [&arguments](const std::string& form) { arguments.json = form == "json"; },
+          "json: for machines")
+      ->check(CLI::IsMember({"text", "json"}));
+  return verb;
+}
+
 int run_program(int argc, char** argv) {
   CLI::App app(
       "Lockstep's training runtime. Without a verb: one rank of a job, described by the\n"
@@ -175,10 +208,22 @@ int run_program(int argc, char** argv) {
   const CLI::App* const generate_verb = add_generate(app, generating);
   TokenizeVerbOptions tokenizing;
   const CLI::App* const tokenize_verb = add_tokenize(app, tokenizing);
-  CLI11_PARSE(app, argc, argv);
+  BenchArguments measuring;
+  const CLI::App* const bench_collectives_verb = add_bench(app, measuring);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::kInvalidConfig);
+  }
   flush_denormals();  // before any other thread starts: all of them inherit it
-  if (generate_verb->parsed()) return run_verb("generate", [&] { return generate(generating); });
-  if (tokenize_verb->parsed()) return run_verb("tokenize", [&] { return tokenize(tokenizing); });
+  if (generate_verb->parsed())
+    return run_verb("generate", [&] { return print(generate(generating)); });
+  if (tokenize_verb->parsed()) {
+    return run_verb("tokenize", [&] { return print(tokenize(tokenizing)); });
+  }
+  if (bench_collectives_verb->parsed()) {
+    return run_verb("bench", [&] { return bench_verb(measuring); });
+  }
   run_rank();
 }
 

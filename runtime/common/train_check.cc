@@ -5,9 +5,9 @@
 #include "runtime/common/model_check.h"
 #include "runtime/common/quantity.h"
 #include "runtime/common/suggest.h"
-#include "runtime/common/train_bounds.h"
 #include "runtime/common/train_config.h"
 #include "runtime/common/train_fields.h"
+#include "runtime/common/train_relations.h"
 
 namespace lockstep::common {
 namespace {
@@ -17,32 +17,6 @@ using nlohmann::json;
 constexpr int64_t kMaxRanks = 4096;
 constexpr int64_t kMinBucketBytes = 64 << 10;
 constexpr int64_t kMaxBucketBytes = int64_t{4} << 30;
-
-// Reads fields of `train` by path and gathers what is wrong.
-struct Relations {
-  const json& train;
-  const std::string& prefix;
-  Problems problems;
-
-  const json* find(const std::string& pointer) const {
-    const json::json_pointer at("/" + pointer);
-    return train.is_object() && train.contains(at) ? &train.at(at) : nullptr;
-  }
-  // Nothing unless the field is an integer within its bounds: only then relations mean anything.
-  std::optional<int64_t> integer(const std::string& pointer, int64_t least = 1,
-                                 int64_t most = kMaxFactor) const {
-    const json* field = find(pointer);
-    if (field == nullptr || !field->is_number_integer()) return std::nullopt;
-    const auto value = field->get<int64_t>();
-    return value >= least && value <= most ? std::optional(value) : std::nullopt;
-  }
-  // `field` starts with a dot.
-  void report(const std::string& field, std::string message, std::string hint = "") {
-    problems.push_back({.path = prefix.empty() ? field.substr(1) : prefix + field,
-                        .message = std::move(message),
-                        .hint = std::move(hint)});
-  }
-};
 
 std::string text_of(int64_t value) {
   return std::to_string(value);
@@ -197,105 +171,6 @@ void check_lengths(Relations& out, const Relations& resolved) {
   }
 }
 
-void check_length_of_run(Relations& out) {
-  if (!out.train.is_object()) return;
-  const bool has_steps = out.find("steps") != nullptr;
-  const bool has_epochs = out.find("epochs") != nullptr;
-  if (has_steps && has_epochs) {
-    out.report(".epochs", "and steps exclude each other", "give one of them");
-  } else if (!has_steps && !has_epochs) {
-    out.report(".steps", "is required", "or give epochs");
-  }
-}
-
-void check_evaluation(Relations& out) {
-  const std::optional<int64_t> every = out.integer("evaluation/everySteps", 0, kMaxSteps);
-  const std::optional<int64_t> patience =
-      out.integer("evaluation/earlyStoppingPatience", 0, kMaxSteps);
-  if (every && *every > 0 && out.find("data/validation") == nullptr) {
-    out.report(".evaluation.everySteps", "needs data.validation", "name the data to measure on");
-  }
-  if (every && *every == 0 && patience && *patience > 0) {
-    out.report(".evaluation.earlyStoppingPatience", "needs evaluation.everySteps",
-               "say how often to evaluate");
-  }
-}
-
-void check_warmup(Relations& out) {
-  const std::optional<int64_t> steps = out.integer("steps", 1, kMaxSteps);
-  const std::optional<int64_t> warmup = out.integer("schedule/warmupSteps", 0, kMaxSteps);
-  if (warmup && out.find("schedule/warmupRatio") != nullptr) {
-    out.report(".schedule.warmupSteps", "and warmupRatio exclude each other", "give one of them");
-  }
-  if (steps && warmup && *warmup > *steps) {
-    out.report(".schedule.warmupSteps", std::string("must be at most steps ")
-                                            .append(text_of(*steps))
-                                            .append(", found ")
-                                            .append(text_of(*warmup)));
-  }
-}
-
-void check_decay(Relations& out) {
-  const json* schedule = out.find("schedule");
-  const std::optional<int64_t> decay = out.integer("schedule/decaySteps", 1, kMaxSteps);
-  if (schedule == nullptr || !schedule->is_object() || !decay) return;
-  const json name = schedule->value("name", json());
-  if (name == "constant") {
-    out.report(".schedule.decaySteps", "must not be given: a constant schedule never falls",
-               "remove it, or set name to wsd");
-  }
-  const std::optional<int64_t> steps = out.integer("steps", 1, kMaxSteps);
-  if (name != "wsd" || !steps) return;
-  const std::optional<int64_t> warmup = warmup_steps_of(*schedule, *steps);
-  if (warmup && *warmup <= *steps && *warmup + *decay > *steps) {
-    out.report(".schedule.decaySteps", std::string("must be at most steps - warmupSteps = ")
-                                           .append(text_of(*steps - *warmup))
-                                           .append(", found ")
-                                           .append(text_of(*decay)));
-  }
-}
-
-void check_optimizer(Relations& out) {
-  const json* name = out.find("optimizer/name");
-  const json* momentum = out.find("optimizer/momentum");
-  const json* nesterov = out.find("optimizer/nesterov");
-  if (name == nullptr || !name->is_string()) return;
-  for (const char* const field : {"momentum", "nesterov"}) {
-    if (*name == "sgd" || out.find(std::string("optimizer/").append(field)) == nullptr) continue;
-    out.report(std::string(".optimizer.").append(field),
-               std::string("is of sgd only, name is ").append(name->get<std::string>()),
-               "remove it");
-  }
-  const bool has_momentum =
-      momentum != nullptr && momentum->is_number() && momentum->get<double>() > 0;
-  if (*name == "sgd" && nesterov != nullptr && *nesterov == true && !has_momentum) {
-    out.report(".optimizer.nesterov", "needs a momentum above 0", "give optimizer.momentum");
-  }
-}
-
-void check_profile(Relations& out) {
-  const std::optional<int64_t> steps = out.integer("steps", 1, kMaxSteps);
-  const std::optional<int64_t> from = out.integer("logging/profile/fromStep", 1, kMaxSteps);
-  if (steps && from && *from > *steps) {
-    out.report(".logging.profile.fromStep", std::string("must be at most steps ")
-                                                .append(text_of(*steps))
-                                                .append(", found ")
-                                                .append(text_of(*from)));
-  }
-}
-
-void check_warmup_lr(Relations& out) {
-  const json* lr = out.find("optimizer/lr");
-  const json* start = out.find("schedule/warmupMinLr");
-  if (lr == nullptr || start == nullptr || !lr->is_number() || !start->is_number()) return;
-  if (lr->get<double>() >= 0 && start->get<double>() > lr->get<double>()) {
-    out.report(".schedule.warmupMinLr", std::string("must be at most optimizer.lr ")
-                                            .append(lr->dump())
-                                            .append(", found ")
-                                            .append(start->dump()));
-  }
-}
-
 void check_parallelism(Relations& out, int64_t ranks) {
   const auto is = [&out](const char* pointer, const char* value) {
     const json* field = out.find(pointer);
@@ -368,15 +243,9 @@ Problems check_train_relations(const json& train, int64_t ranks, const std::stri
   check_heads(out, resolved);
   check_model(out);
   check_lengths(out, resolved);
-  check_length_of_run(out);
-  check_evaluation(out);
-  check_warmup(out);
+  check_schedule(out);
   check_offload(out);
   check_loss_scale(out);
-  check_decay(out);
-  check_warmup_lr(out);
-  check_optimizer(out);
-  check_profile(out);
   check_communication(out);
   return std::move(out.problems);
 }

@@ -1,0 +1,46 @@
+// Relations between the fields of `train`, each field being right by itself.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/common/problem.h"
+#include "runtime/common/train_bounds.h"
+
+namespace lockstep::common {
+
+// Reads fields of `train` by path and gathers what is wrong.
+struct Relations {
+  const nlohmann::json& train;
+  const std::string& prefix;
+  Problems problems;
+
+  const nlohmann::json* find(const std::string& pointer) const {
+    const nlohmann::json::json_pointer at("/" + pointer);
+    return train.is_object() && train.contains(at) ? &train.at(at) : nullptr;
+  }
+  // Nothing unless the field is an integer within its bounds: only then relations mean anything.
+  std::optional<int64_t> integer(const std::string& pointer, int64_t least = 1,
+                                 int64_t most = kMaxFactor) const {
+    const nlohmann::json* field = find(pointer);
+    if (field == nullptr || !field->is_number_integer()) return std::nullopt;
+    const auto value = field->get<int64_t>();
+    return value >= least && value <= most ? std::optional(value) : std::nullopt;
+  }
+  // `field` starts with a dot.
+  void report(const std::string& field, std::string message, std::string hint = "") {
+    problems.push_back({.path = prefix.empty() ? field.substr(1) : prefix + field,
+                        .message = std::move(message),
+                        .hint = std::move(hint)});
+  }
+};
+
+// What bounds the run and acts by the number of the step: its length, the evaluation, the optimizer
+// and its schedule, and the profile.
+void check_schedule(Relations& out);
+
+}  // namespace lockstep::common

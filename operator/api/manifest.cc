@@ -178,7 +178,7 @@ Manifest parse_manifest(const std::string& text, const ManifestOptions& options)
   return manifest;
 }
 
-Result<Manifest> load_manifest(const std::string& path, const std::vector<std::string>& sets) {
+Result<std::string> read_config_file(const std::string& path) {
   constexpr std::uintmax_t kLargest = 4 << 20;
   std::error_code failure;
   const std::filesystem::file_status status = std::filesystem::status(path, failure);
@@ -199,7 +199,12 @@ Result<Manifest> load_manifest(const std::string& path, const std::vector<std::s
   }
   std::ostringstream content;
   content << file.rdbuf();
-  return parse_manifest(content.str(), {.file_name = path, .sets = sets});
+  return content.str();
+}
+
+Result<Manifest> load_manifest(const std::string& path, const std::vector<std::string>& sets) {
+  ASSIGN_OR_RETURN(const std::string text, read_config_file(path));
+  return parse_manifest(text, {.file_name = path, .sets = sets});
 }
 
 std::string job_name_from_file(const std::string& path) {

@@ -28,8 +28,11 @@ struct ManifestOptions {
 // alone (then ranks = 1 and the name comes from the file's). Pure; never throws.
 Manifest parse_manifest(const std::string& text, const ManifestOptions& options);
 
-// parse_manifest() of the file at `path`. Errors: kNotFound, kPermissionDenied, kInvalidArgument (a
-// folder, or larger than 4 MiB).
+// The text of a configuration. Errors: kNotFound, kPermissionDenied, kInvalidArgument (a folder, or
+// larger than 4 MiB).
+common::Result<std::string> read_config_file(const std::string& path);
+
+// parse_manifest() of the file at `path`. Errors as of read_config_file().
 common::Result<Manifest> load_manifest(const std::string& path,
                                        const std::vector<std::string>& sets);
 

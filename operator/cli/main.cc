@@ -13,9 +13,11 @@
 #include "operator/api/job_fields.h"
 #include "operator/cli/estimate_command.h"
 #include "operator/cli/exit_status.h"
+#include "operator/cli/import_command.h"
 #include "operator/cli/manifest_input.h"
 #include "operator/cli/run_command.h"
 #include "operator/cli/runtime_program.h"
+#include "operator/convert/import_source.h"
 #include "runtime/common/schema.h"
 
 namespace lockstep::cli {
@@ -25,8 +27,9 @@ namespace {
 struct Arguments {
   RunArguments run;
   ManifestArguments manifest;  // of validate, plan and estimate
-  bool json = false;           // of estimate
-  bool markdown = false;       // of schema
+  ImportArguments import;
+  bool json = false;      // of estimate
+  bool markdown = false;  // of schema
 };
 
 void add_manifest_arguments(CLI::App& verb, ManifestArguments& arguments) {
@@ -35,6 +38,22 @@ void add_manifest_arguments(CLI::App& verb, ManifestArguments& arguments) {
   verb.add_option("--set", arguments.sets, "path=value, e.g. train.steps=50; may be repeated");
   verb.add_option("--input", arguments.inputs,
                   "NAME=PATH: stands for an input's volume; may be repeated");
+}
+
+void add_import(CLI::App& app, ImportArguments& arguments) {
+  CLI::App& verb = *app.add_subcommand(
+      "import", "make a manifest of another tool's configuration, and say what became of each key");
+  verb.add_option("file", arguments.file, "the configuration, e.g. ds_config.json")->required();
+  verb.add_option("--from", arguments.from, "whose it is, unless what is in it tells")
+      ->check(CLI::IsMember(convert::source_kinds()));
+  verb.add_option("--set", arguments.sets,
+                  "path=value for what the configuration leaves open; may be repeated");
+  verb.add_option("--output", arguments.output, "json: manifest and lists, for machines")
+      ->check(CLI::IsMember({"yaml", "json"}));
+  verb.footer(
+      "The manifest goes to standard output, what became of every key to standard error.\n"
+      "Exit status: 0 all mapped or changed; 4 some refused, the manifest is without them;\n"
+      "3 the configuration is broken, no manifest.");
 }
 
 // Declares the verbs; `arguments` is filled by app.parse() and outlives `app`.
@@ -62,6 +81,8 @@ void add_verbs(CLI::App& app, Arguments& arguments) {
           "--output", [&arguments](const std::string& form) { arguments.json = form == "json"; },
           "json: for machines")
       ->check(CLI::IsMember({"text", "json"}));
+
+  add_import(app, arguments.import);
 
   CLI::App& schema = *app.add_subcommand("schema", "print the CustomResourceDefinition");
   schema.add_flag("--markdown", arguments.markdown,
@@ -130,6 +151,7 @@ int run_verb(int argc, char** argv) {
   if (verb == "validate") return validate(arguments.manifest);
   if (verb == "plan") return print_plan(arguments.manifest);
   if (verb == "estimate") return estimate(arguments.manifest, arguments.json);
+  if (verb == "import") return import_config(arguments.import);
   if (verb == "schema") return print_schema(arguments.markdown);
   return run_in_runtime(*app.get_subcommand(verb));
 }

@@ -32,9 +32,10 @@ const std::map<std::string, std::set<std::string>>& allowed_includes() {
       {"operator/kube", {"runtime/common"}},
       {"operator/controller", {"runtime/common", "operator/api", "operator/plan", "operator/kube"}},
       {"operator/local", {"runtime/common", "operator/api", "operator/plan"}},
+      {"operator/convert", {"runtime/common", "operator/api"}},
       {"operator/cli",
        {"runtime/common", "operator/api", "operator/plan", "operator/kube", "operator/controller",
-        "operator/local"}},
+        "operator/local", "operator/convert"}},
   };
   return kAllowed;
 }

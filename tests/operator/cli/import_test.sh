@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# `lockstep import` as a person uses it: what goes to which stream, and its exit statuses.   usage: import_test.sh BIN_DIR
+set -euo pipefail
+bin=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+fail() { echo "FAILED: $*"; tail -n 30 "$work"/*.log; exit 1; }
+expect_status() { # what found expected
+  [ "$2" = "$3" ] || fail "$1: exit status $2, expected $3"
+  echo "ok: $1"
+}
+expect_text() { grep -qF -- "$3" "$2" || fail "$1: no '$3' in $2"; echo "ok: $1"; } # what file text
+run() { local rc=0; "$bin/lockstep" "${@:2}" >"$1.out" 2>"$1.log" || rc=$?; echo $rc; } # name argument...
+
+cat >ds.json <<'J'
+{
+  "train_batch_size": 16,
+  "train_micro_batch_size_per_gpu": 2,
+  "zero_optimization": {"stage": 2, "overlap_comm": true},
+  "wandb": {"enabled": true, "project": "mine"}
+}
+J
+expect_status "what is mapped or changed is imported" "$(run whole import ds.json)" 0
+expect_text "the manifest is on standard output" whole.out 'strategy: zero2'
+expect_text "with what only the user knows" whole.out '# CHANGE: '
+expect_text "the lists are on standard error" whole.log 'zero_optimization.stage (line 4) -> spec.train.parallelism.strategy'
+expect_text "what has no twin is named" whole.log 'wandb (line 5) -> spec.train.logging.tensorboard'
+expect_status "the manifest is valid" "$(run valid validate whole.out)" 0
+expect_status "--set takes the place of CHANGE" "$(run set import ds.json --set train.steps=7 --set ranks=4)" 0
+expect_text "in the manifest" set.out 'steps: 7'
+[ "$(grep -c CHANGE set.out)" -lt "$(grep -c CHANGE whole.out)" ] || fail "CHANGE stays where --set spoke"
+
+sed 's/"overlap_comm": true/"overlap_comm": true, "zero_quantized_gradients": true/' ds.json >lossy.json
+expect_status "a refused key has a status of its own" "$(run refused import lossy.json)" 4
+expect_text "it is named with its line" refused.log 'zero_optimization.zero_quantized_gradients (line 4)'
+expect_text "and stands in the manifest" refused.out '#   zero_optimization.zero_quantized_gradients (line 4)'
+expect_status "which is valid without it" "$(run without validate refused.out)" 0
+
+sed 's/"stage": 2/"stage": 9/' ds.json >broken.json
+expect_status "a broken file is refused" "$(run broken import broken.json)" 3
+expect_text "where it is broken" broken.log 'broken.json:4: zero_optimization.stage: must be 0, 1, 2 or 3, found 9'
+[ ! -s broken.out ] || fail "a manifest came of a broken file"
+expect_status "so is one that is not there" "$(run absent import absent.json)" 3
+expect_text "by name" absent.log 'absent.json: no such file'
+echo 'a: 1' >other.yaml
+expect_status "and one of no tool that it knows" "$(run other import other.yaml)" 3
+expect_text "with what to do" other.log '--from'
+expect_status "a wrong --from is a wrong command line" "$(run from import ds.json --from nothing)" 2
+expect_status "a wrong --set is named" "$(run typo import ds.json --set train.stepz=3)" 3
+expect_text "with the field" typo.log 'train.stepz'
+
+expect_status "machines read one object" "$(run json import ds.json --output json)" 0
+expect_text "with the lists" json.out '"refused": []'
+expect_text "and the manifest" json.out '"strategy": "zero2"'

@@ -21,12 +21,15 @@ int64_t integer(const Draft& draft, const std::string& field, int64_t otherwise)
 }
 
 // A model that trains anywhere: what is asked for is another.
-json small_model() {
-  return {{"vocab_size", 256},
-          {"hidden_size", 192},
-          {"intermediate_size", 512},
-          {"num_hidden_layers", 4},
-          {"num_attention_heads", 6}};
+json small_model(int64_t sequence_length) {
+  constexpr int64_t kUsualLength = 2048;  // of a family that is not told
+  json model = {{"vocab_size", 256},
+                {"hidden_size", 192},
+                {"intermediate_size", 512},
+                {"num_hidden_layers", 4},
+                {"num_attention_heads", 6}};
+  if (sequence_length > kUsualLength) model["max_position_embeddings"] = sequence_length;
+  return model;
 }
 
 void fill_in_batch(Draft& draft) {
@@ -44,7 +47,8 @@ void fill_in_batch(Draft& draft) {
 
 void fill_in_train(Draft& draft) {
   if (draft.find("train.model.path") == nullptr && draft.find("train.model.config") == nullptr) {
-    draft.fill_in("train.model.config", small_model(), "the fields of your model's config.json");
+    draft.fill_in("train.model.config", small_model(integer(draft, "train.data.sequenceLength", 1)),
+                  "the fields of your model's config.json");
   }
   draft.fill_in("train.data.train", "/data/*.txt", "your files: a path, a folder or a glob");
   draft.fill_in("train.data.sequenceLength", 2048, "tokens per sample");

@@ -4,8 +4,13 @@
 #include <utility>
 
 #include "operator/api/manifest.h"
+#include "operator/convert/accelerate.h"
+#include "operator/convert/aitraining.h"
 #include "operator/convert/complete.h"
 #include "operator/convert/deepspeed.h"
+#include "operator/convert/draft.h"
+#include "operator/convert/instructlab.h"
+#include "operator/convert/kubeflow.h"
 #include "operator/convert/manifest_text.h"
 #include "runtime/common/suggest.h"
 
@@ -31,8 +36,40 @@ bool is_deepspeed(const json& document) {
                             "train_micro_batch_size_per_gpu", "bf16", "fp16"});
 }
 
+bool is_accelerate(const json& document) {
+  return has_any(document, {"compute_environment", "distributed_type", "fsdp_config"});
+}
+
+bool is_aitraining(const json& document) {
+  return has_any(document, {"base_model", "project_name", "params"}) && document.contains("task");
+}
+
+bool is_instructlab(const json& document) {
+  const json* train = find_path(document, "train");
+  return (train != nullptr && train->is_object()) || find_path(document, "model.base") != nullptr;
+}
+
+// A Kubernetes object of that kind.
+bool is_kind_of(const json& document, const char* kind) {
+  const json* found = find_path(document, "kind");
+  return found != nullptr && *found == kind;
+}
+
+bool is_pytorchjob(const json& document) {
+  return is_kind_of(document, "PyTorchJob");
+}
+
+bool is_trainjob(const json& document) {
+  return is_kind_of(document, "TrainJob");
+}
+
 // In this order they are tried.
-constexpr Source kSources[] = {{"deepspeed", is_deepspeed, convert_deepspeed}};
+constexpr Source kSources[] = {{"pytorchjob", is_pytorchjob, convert_pytorchjob},
+                               {"trainjob", is_trainjob, convert_trainjob},
+                               {"accelerate", is_accelerate, convert_accelerate},
+                               {"aitraining", is_aitraining, convert_aitraining},
+                               {"instructlab", is_instructlab, convert_instructlab},
+                               {"deepspeed", is_deepspeed, convert_deepspeed}};
 
 const Source* find_source(const json& document, const std::string& from) {
   for (const Source& source : kSources) {

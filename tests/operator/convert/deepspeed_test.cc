@@ -211,10 +211,5 @@ TEST(DeepSpeedTest, GivesEveryKeyOneAnswerWhateverItsValue) {
   expect_one_answer_per_key(deepspeed_table());
 }
 
-TEST(DeepSpeedTest, HasNoKeyTwice) {
-  std::set<std::string> keys;
-  for (const Row& row : deepspeed_table()) EXPECT_TRUE(keys.insert(row.key).second) << row.key;
-}
-
 }  // namespace
 }  // namespace lockstep::convert

@@ -1,6 +1,7 @@
 #include "tests/operator/convert/import_checks.h"
 
 #include <algorithm>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -109,10 +110,20 @@ std::string refusals(const Imported& imported) {
 }
 
 void expect_one_answer_per_key(const Table& table) {
-  const std::vector<json> values = {true, false,  0,       1,      -1,
-                                    2.5,  "auto", "other", json(), json::array({"x"}),
+  const std::vector<json> values = {true,
+                                    false,
+                                    0,
+                                    1,
+                                    -1,
+                                    2.5,
+                                    "auto",
+                                    "other",
+                                    json(),
+                                    json::array({"x"}),
                                     json::object({{"x", 1}})};
+  std::set<std::string> keys;
   for (const Row& row : table) {
+    EXPECT_TRUE(keys.insert(row.key).second) << row.key << " has two rows";
     for (const json& value : values) {
       std::string pointer = "/" + row.key;
       std::replace(pointer.begin(), pointer.end(), '.', '/');

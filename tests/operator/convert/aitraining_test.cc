@@ -1,0 +1,167 @@
+#include "operator/convert/aitraining.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/operator/convert/import_checks.h"
+
+namespace lockstep::convert {
+namespace {
+
+using nlohmann::json;
+using testing::AnyOf;
+using testing::HasSubstr;
+using testing::Not;
+
+// In the shape of the distributed training guide of AITraining.
+constexpr const char* kSft = R"(
+task: llm-sft
+base_model: meta-llama/Llama-3.2-1B
+project_name: Llama_SFT
+log: wandb
+backend: local
+
+data:
+  path: ./chats.jsonl
+  train_split: train
+  valid_split: null
+  chat_template: tokenizer
+  column_mapping:
+    text_column: text
+
+params:
+  epochs: 3
+  batch_size: 2
+  lr: 2e-5
+  gradient_accumulation: 4
+  mixed_precision: bf16
+  distributed_backend: deepspeed
+  peft: true
+  lora_r: 16
+  lora_alpha: 32
+  quantization: int4
+
+hub:
+  username: me
+  token: hf_abc
+  push_to_hub: true
+)";
+
+TEST(AitrainingTest, SaysOfSupervisedFineTuningWhatIsMissing) {
+  const Imported imported = import_valid(kSft);
+  EXPECT_EQ(imported.conversion.metadata.at("name"), "llama-sft");
+  EXPECT_EQ(field(imported, "train.epochs"), 3);
+  EXPECT_EQ(field(imported, "train.batch"),
+            json({{"microBatchSize", 2}, {"accumulationSteps", 4}}));
+  EXPECT_EQ(field(imported, "train.parallelism.strategy"), "zero3");
+  EXPECT_EQ(field(imported, "train.precision"), "bf16");
+  EXPECT_EQ(field(imported, "train.data.train"), "./chats.jsonl");
+  EXPECT_EQ(field(imported, "train.data.columns.text"), "text");
+  EXPECT_EQ(fate(imported, "log"), "changed train.logging.tensorboard");
+  // Mapped from the version on that has them.
+  EXPECT_THAT(fate(imported, "task"), AnyOf("refused", "mapped train.task"));
+  EXPECT_THAT(fate(imported, "base_model"), AnyOf("refused", "changed train.model.path"));
+  EXPECT_THAT(fate(imported, "params.peft"), AnyOf("refused", "mapped train.lora.rank"));
+  EXPECT_EQ(fate(imported, "data.chat_template"), "refused");
+  EXPECT_EQ(fate(imported, "params.quantization"), "refused");
+  EXPECT_EQ(fate(imported, "hub.push_to_hub"), "refused");
+  EXPECT_EQ(fate(imported, "data.valid_split"), "mapped");
+  EXPECT_THAT(imported.manifest, Not(HasSubstr("hf_abc")));
+}
+
+// In the shape of AutoTrain's configuration for its generic trainer.
+TEST(AitrainingTest, TakesContinuedPretraining) {
+  const Imported imported = import_valid(R"(
+task: llm
+base_model: /models/small
+project_name: books
+log: tensorboard
+backend: local-cli
+data: {path: /data/books/*.txt, train_split: train, column_mapping: {text_column: body}}
+params:
+  block_size: 1024
+  model_max_length: 2048
+  epochs: 1
+  batch_size: 8
+  lr: 1e-4
+  optimizer: adamw_torch_fused
+  scheduler: cosine
+  warmup_ratio: 0.05
+  weight_decay: 0.1
+  max_grad_norm: 0.5
+  seed: 7
+  save_strategy: steps
+  save_steps: 250
+  save_total_limit: 3
+  logging_steps: 20
+  disable_gradient_checkpointing: true
+  distributed_backend: ddp
+  packing: true
+)");
+  EXPECT_EQ(field(imported, "train.data.sequenceLength"), 1024);
+  EXPECT_EQ(fate(imported, "params.model_max_length"), "mapped");
+  EXPECT_EQ(field(imported, "train.schedule"),
+            json({{"name", "cosine"}, {"warmupRatio", 0.05}, {"minLrRatio", 0.0}}));
+  EXPECT_EQ(field(imported, "train.optimizer"), json({{"name", "adamw"},
+                                                      {"lr", 1e-4},
+                                                      {"weightDecay", 0.1},
+                                                      {"gradientClip", 0.5},
+                                                      {"betas", {0.9, 0.999}}}));
+  EXPECT_EQ(field(imported, "train.checkpoint"), json({{"everySteps", 250}, {"keep", 3}}));
+  EXPECT_EQ(field(imported, "train.logging"), json({{"tensorboard", true}, {"everySteps", 20}}));
+  EXPECT_EQ(field(imported, "train.activationCheckpointing"), "none");
+  EXPECT_EQ(field(imported, "train.task"), "pretrain");
+  EXPECT_EQ(field(imported, "train.seed"), 7);
+  EXPECT_EQ(field(imported, "train.batch.accumulationSteps"), 4);  // AITraining's default
+}
+
+TEST(AitrainingTest, RefusesWhatIsNoTrainingOnText) {
+  const auto of = [](const std::string& lines) {
+    return refusals(import_valid("project_name: x\nbase_model: /m\n" + lines, "aitraining"));
+  };
+  EXPECT_THAT(of("task: llm-dpo\nparams: {dpo_beta: 0.2, model_ref: /r}\n"),
+              HasSubstr("params.dpo_beta params.model_ref"));
+  EXPECT_THAT(of("task: llm-grpo\n"), HasSubstr("task"));
+  EXPECT_THAT(of("task: text-classification\n"), HasSubstr("task"));
+  EXPECT_THAT(of("task: llm\nbackend: spaces-a10g-large\n"), HasSubstr("backend"));
+  EXPECT_THAT(of("task: llm\nparams: {use_sweep: true, sweep_n_trials: 5, rl_gamma: 0.9}\n"),
+              HasSubstr("params.rl_gamma params.sweep_n_trials params.use_sweep"));
+  EXPECT_THAT(of("task: llm\nparams: {lora_rr: 3}\n"), HasSubstr("params.lora_rr"));
+  EXPECT_THAT(of("task: llm\ndata: {path: a.csv}\n"), HasSubstr("data.path"));
+}
+
+TEST(AitrainingTest, TakesASplitForValidationAndAHubsData) {
+  const Imported imported = import_valid(R"(
+task: llm-generic
+base_model: gpt2
+project_name: split
+data: {path: roneneldan/TinyStories, valid_split: validation, chat_template: none}
+params: {lora_r: 8, peft: false, scheduler: constant, save_strategy: epoch, mixed_precision: none}
+)");
+  EXPECT_EQ(field(imported, "train.data.train"), "/data/TinyStories/*.jsonl");
+  EXPECT_EQ(fate(imported, "data.path"), "changed train.data.train");
+  EXPECT_THAT(to_change(imported), HasSubstr("train.data.validation"));
+  EXPECT_EQ(fate(imported, "params.lora_r"), "mapped");  // of no effect
+  EXPECT_EQ(fate(imported, "data.chat_template"), "mapped");
+  EXPECT_EQ(field(imported, "train.precision"), "fp32");
+}
+
+TEST(AitrainingTest, SaysWhereABrokenFileIsBroken) {
+  const auto of = [](const std::string& lines) {
+    return import_broken("task: llm\nbase_model: /m\n" + lines, "aitraining");
+  };
+  EXPECT_THAT(of("params:\n  lr: fast\n"), HasSubstr("4 params.lr: cannot be \"fast\""));
+  EXPECT_THAT(of("params: {distributed_backend: horovod}\n"),
+              HasSubstr("must be ddp or deepspeed"));
+  EXPECT_THAT(of("params: {save_strategy: never}\n"), HasSubstr("no, steps or epoch"));
+  EXPECT_THAT(of("data: [a]\n"), HasSubstr("data: must be a map"));
+  EXPECT_THAT(of("params: {epochs: 1\n"), HasSubstr("line"));
+  EXPECT_THAT(import_broken("task: 3\nparams: {}\n"), HasSubstr("1 task: must be a task"));
+}
+
+TEST(AitrainingTest, GivesEveryKeyOneAnswerWhateverItsValue) {
+  expect_one_answer_per_key(aitraining_table());
+}
+
+}  // namespace
+}  // namespace lockstep::convert

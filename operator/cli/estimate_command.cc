@@ -139,9 +139,9 @@ std::optional<std::string> explain_auto_strategy(const common::TrainConfig& trai
 
 std::optional<std::string> explain_auto_strategy(const api::TrainingJob& job) {
   if (job.spec.train.is_null()) return std::nullopt;
-  return explain_auto_strategy(
-      common::decode_train(common::resolve_train(job.spec.train, job.spec.ranks).train),
-      job.spec.ranks, memory_limit(job));
+  const auto train = common::complete_train(job.spec.train, job.spec.ranks);
+  if (!train) return std::nullopt;  // model.path is elsewhere, which was said
+  return explain_auto_strategy(common::decode_train(*train), job.spec.ranks, memory_limit(job));
 }
 
 int estimate(const ManifestArguments& arguments, bool as_json) {
@@ -153,10 +153,14 @@ int estimate(const ManifestArguments& arguments, bool as_json) {
               << ": spec.command: nothing is known about the memory of a program of one's own\n";
     return kInvalidFile;
   }
-  const EstimateReport report = estimate_job(
-      job.meta.name,
-      common::decode_train(common::resolve_train(job.spec.train, job.spec.ranks).train),
-      job.spec.ranks, memory_limit(job));
+  const auto train = common::complete_train(job.spec.train, job.spec.ranks);
+  if (!train) {
+    std::cerr << "error: " << arguments.file << ": spec.train.model.path: " << train.error().message
+              << " (" << train.error().hint << ")\n";
+    return kInvalidFile;
+  }
+  const EstimateReport report =
+      estimate_job(job.meta.name, common::decode_train(*train), job.spec.ranks, memory_limit(job));
   std::cout << (as_json ? to_json(report).dump(2) + "\n" : render_table(report));
   return kOk;
 }

@@ -51,6 +51,9 @@ std::optional<api::Manifest> load_and_report(const ManifestArguments& arguments,
       missing.warning = missing_inputs == MissingInputs::kWarn;
       problems.push_back(std::move(missing));
     }
+    for (common::Problem& wrong : local::find_model_problems(manifest.job)) {
+      problems.push_back(std::move(wrong));
+    }
   }
   print(problems, arguments.file);
   if (common::has_errors(problems)) return std::nullopt;

@@ -19,6 +19,7 @@
 #include "operator/local/localize.h"
 #include "operator/local/output_lock.h"
 #include "operator/plan/status.h"
+#include "runtime/common/model_folder.h"
 
 namespace lockstep::cli {
 
@@ -60,7 +61,7 @@ void print_failure(const local::RunReport& report) {
 }
 
 void print_sample(const std::string& runtime, const std::string& model) {
-  if (!fs::exists(model)) return;
+  if (!fs::exists(model) || common::find_tokenizer(model)) return;
   std::cout << "sample\n" << std::flush;
   run_runtime(runtime, {"generate", "--model", model, "--prompt", "The ", "--tokens", "240",
                         "--temperature", "0.8", "--seed", "1"});

@@ -1,16 +1,36 @@
 #include "operator/local/input_files.h"
 
+#include <filesystem>
+#include <system_error>
+
 #include <glob.h>
+
+#include "runtime/common/train_config.h"
 
 namespace lockstep::local {
 
 namespace {
+
+constexpr const char* kWherePathsStart =
+    "relative paths start at the current folder; --input NAME=PATH stands for a volume";
 
 bool matches_something(const std::string& pattern) {
   glob_t found{};
   const int rc = glob(pattern.c_str(), GLOB_BRACE | GLOB_NOSORT, nullptr, &found);
   globfree(&found);
   return rc == 0;
+}
+
+// The config.json that the job's model is in; empty if it names no directory.
+std::string config_file_of(const api::TrainingJob& job) {
+  const nlohmann::json::json_pointer place("/model/path");
+  if (!job.spec.train.is_object() || !job.spec.train.contains(place)) return "";
+  return job.spec.train.at(place).get<std::string>() + "/config.json";
+}
+
+bool is_there(const std::string& path) {
+  std::error_code unseen;
+  return std::filesystem::exists(path, unseen);
 }
 
 }  // namespace
@@ -24,14 +44,29 @@ common::Problems find_missing_inputs(const api::TrainingJob& job) {
     if (found == data.end() || !found->is_string()) continue;
     const auto pattern = found->get<std::string>();
     if (pattern.empty() || matches_something(pattern)) continue;
-    problems.push_back(
-        {.path = "spec.train.data." + field,
-         .message = "nothing here matches '" + pattern + "'",
-         .hint =
-             "relative paths start at the current folder; --input NAME=PATH stands for a volume",
-         .warning = true});
+    problems.push_back({.path = "spec.train.data." + field,
+                        .message = "nothing here matches '" + pattern + "'",
+                        .hint = kWherePathsStart,
+                        .warning = true});
+  }
+  const std::string config = config_file_of(job);
+  if (!config.empty() && !is_there(config)) {
+    problems.push_back({.path = "spec.train.model.path",
+                        .message = "there is no " + config + " here",
+                        .hint = kWherePathsStart,
+                        .warning = true});
   }
   return problems;
+}
+
+common::Problems find_model_problems(const api::TrainingJob& job) {
+  const std::string config = config_file_of(job);
+  if (config.empty() || !is_there(config)) return {};
+  const auto complete = common::complete_train(job.spec.train, job.spec.ranks);
+  if (complete) return {};
+  return {{.path = "spec.train.model.path",
+           .message = complete.error().message,
+           .hint = complete.error().hint}};
 }
 
 }  // namespace lockstep::local

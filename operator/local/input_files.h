@@ -10,4 +10,7 @@ namespace lockstep::local {
 // they can read; this only tells it before they start.
 common::Problems find_missing_inputs(const api::TrainingJob& job);
 
+// What is wrong with the model that train.model.path holds, if it is here.
+common::Problems find_model_problems(const api::TrainingJob& job);
+
 }  // namespace lockstep::local

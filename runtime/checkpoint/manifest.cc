@@ -95,6 +95,9 @@ json to_json(const Manifest& manifest) {
                {"corpusFingerprint", manifest.corpus_fingerprint},
                {"units", std::move(units)},
                {"pieces", to_json(manifest.pieces)}};
+  if (!manifest.pretrained_fingerprint.empty()) {
+    body["pretrainedFingerprint"] = manifest.pretrained_fingerprint;
+  }
   if (manifest.loss_scale) {
     body["lossScale"] = {{"scale", manifest.loss_scale->scale},
                          {"goodSteps", manifest.loss_scale->good_steps},
@@ -138,6 +141,7 @@ Manifest from_json(const json& body) {
   }
   body.at("train").get_to(manifest.train_json);
   body.at("corpusFingerprint").get_to(manifest.corpus_fingerprint);
+  manifest.pretrained_fingerprint = body.value("pretrainedFingerprint", std::string());
   for (const json& unit : body.at("units")) {
     manifest.units.push_back({.name = unit.at("name").get<std::string>(),
                               .num_elems = unit.at("numElems").get<int64_t>(),

@@ -81,6 +81,7 @@ struct Manifest {
   EvaluationHistory evaluations;                // absent if there was none
   std::string train_json;                       // the normalised `spec.train`
   std::string corpus_fingerprint;
+  std::string pretrained_fingerprint;  // of the first weights; empty and absent if random
   std::vector<ManifestUnit> units;
   std::vector<Piece> pieces;  // of the weights and each kind kept, they tile every unit
   bool operator==(const Manifest&) const = default;

@@ -1,4 +1,4 @@
-// safetensors files: written by all ranks at once, each its own byte ranges; read by memory map.
+// safetensors files: written by all ranks at once, each its own byte ranges, and read by ranges.
 // Format: 8 bytes little-endian length of the header, JSON header, tensors. All tensors of a file
 // that we write are of one type.
 // Source: https://github.com/huggingface/safetensors#format
@@ -14,7 +14,6 @@
 
 #include "runtime/checkpoint/disk.h"
 #include "runtime/common/dtype.h"
-#include "runtime/common/mapped_file.h"
 #include "runtime/common/result.h"
 
 namespace lockstep::runtime {
@@ -79,36 +78,41 @@ class SafetensorsWriter {
   std::unique_ptr<DiskFile> file_;
 };
 
-struct TensorView {
+// Where a tensor lies in its file.
+struct StoredTensor {
   std::string dtype;  // "F32", "BF16", ...
   std::vector<int64_t> shape;
-  std::span<const std::byte> bytes;  // in the map; lives as long as the reader
+  int64_t begin_bytes = 0;  // in the file
+  int64_t num_bytes = 0;
 };
 
-// The elements of a tensor in memory, aligned for their type.
-struct StoredTensor {
-  common::DType dtype = common::DType::kFp32;
-  const std::byte* data = nullptr;
-};
-
+// Reads a file that may come from anywhere: its header is checked before anything is believed.
 class SafetensorsReader {
  public:
-  // Maps the file and checks the header: lengths, offsets, shapes. kDataLoss names what is wrong.
+  // Reads and checks the header: length, offsets, shapes, and that the tensors tile the file.
+  // kDataLoss names what is wrong; kNotFound, kPermissionDenied, ... if it cannot be opened.
   static common::Result<SafetensorsReader> open(const std::string& path);
 
-  const std::map<std::string, TensorView>& tensors() const { return tensors_; }
+  const std::string& path() const { return file_->path(); }
+  const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
 
-  // The tensor `name` of `num_elems` elements. kNotFound if there is no such tensor,
-  // kInvalidArgument if it has another size or a type that is no DType. Lives as long as the
-  // reader.
-  common::Result<StoredTensor> stored(const std::string& name, int64_t num_elems) const;
+  // Fills `out` from byte `begin_bytes` of the tensor on, which must hold it. May be called from
+  // several threads. kDataLoss if the file has become shorter.
+  common::Result<void> read(const StoredTensor& tensor, int64_t begin_bytes,
+                            std::span<std::byte> out) const;
+
+  // An identity of the file: its header, its size and both edges of its data. A change in the
+  // middle of a tensor goes unseen.
+  common::Result<uint32_t> fingerprint() const;
 
  private:
-  SafetensorsReader(std::string path, common::MappedFile file);
+  SafetensorsReader(std::unique_ptr<DiskFile> file, std::string header, int64_t file_bytes);
+  common::Result<void> read_at(int64_t offset_bytes, std::span<std::byte> out) const;
 
-  std::string path_;
-  common::MappedFile file_;
-  std::map<std::string, TensorView> tensors_;
+  std::unique_ptr<DiskFile> file_;
+  std::string header_;
+  int64_t file_bytes_;
+  std::map<std::string, StoredTensor> tensors_;
 };
 
 }  // namespace lockstep::runtime

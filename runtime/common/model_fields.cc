@@ -166,7 +166,7 @@ Field model_config() {
   children.insert(children.end(), rest.begin(), rest.end());
   for (Field& field : windows_and_positions()) children.push_back(std::move(field));
   for (Field& field : scales_and_caps()) children.push_back(std::move(field));
-  Field config = required_object(
+  Field config = object(
       "config",
       "The fields of a Hugging Face config.json that make the model, by the names below (n_embd of "
       "gpt2 is hidden_size); what is not given has Transformers' value of the family.",
@@ -175,7 +175,7 @@ Field model_config() {
                     "bos_token_id", "eos_token_id",   "pad_token_id",
                     "use_cache",    "pretraining_tp", "transformers_version"};
   config.rules = head_rules();
-  return config;
+  return if_given(std::move(config));
 }
 
 Field frozen_list() {
@@ -195,10 +195,22 @@ Field frozen_list() {
 Field model_section() {
   Field field = required_object(
       "model", "The model to train.",
-      {model_config(),
-       choice("init", {"random"}, {"pretrained"}, "Where the first weights come from."),
+      {{.name = "path",
+        .doc = "A Hugging Face directory with config.json and safetensors, in place of config.",
+        .min_length = 1,
+        .max_length = 4096},
+       model_config(),
+       if_given(choice("init", {"random", "pretrained"}, {},
+                       "First weights: pretrained are those of path, and the default there; "
+                       "random with a path takes its config.json alone.")),
        frozen_list()});
-  field.planned = {"path"};
+  field.rules = {
+      {"has(self.path) != has(self.config)", "give either path or config", ""},
+      {"!has(self.path) || !self.path.startsWith('hf://')",
+       "hf:// is not supported yet: download the model, and name its folder", ".path"},
+      {"!has(self.init) || self.init != 'pretrained' || has(self.path)",
+       "init pretrained needs path", ".init"},
+  };
   return field;
 }
 

@@ -65,6 +65,9 @@ constexpr std::array kIrrelevantKeys = {"_name_or_path",
                                         "_sliding_window_pattern",
                                         "max_window_layers"};
 
+// The table of a job's fields has narrower bounds; up to here sizes can be multiplied.
+constexpr int64_t kMaxInteger = 1 << 24;
+
 struct OneValue {
   std::string_view key;
   json value;
@@ -156,8 +159,9 @@ Result<void> read_members(const json& object, ModelConfig& config) {
   for (const IntegerKey& field : kIntegerKeys) {
     const json* const value = find_key(object, field.key);
     if (value == nullptr) continue;
-    if (!value->is_number_integer() || value->get<int64_t>() < 1) {
-      return bad_key(field.key, "must be an integer of at least 1, found " + value->dump());
+    if (!value->is_number_integer() || *value < 1 || *value > kMaxInteger) {
+      return bad_key(field.key, "must be an integer from 1 to " + std::to_string(kMaxInteger) +
+                                    ", found " + value->dump());
     }
     config.*field.member = value->get<int64_t>();
   }
@@ -314,6 +318,33 @@ Result<ModelConfig> decode_model_json(const json& object) {
   return config;
 }
 
+json encode_model_fields(const ModelConfig& config) {
+  const ModelFamily& family = family_of(config);
+  json out = {{"model_type", family.model_type}};
+  for (const char* const key :
+       {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
+        "num_attention_heads", "num_key_value_heads", "head_dim", "max_position_embeddings",
+        "rms_norm_eps", "initializer_range", "tie_word_embeddings"}) {
+    out[key] = value_of(config, key);
+  }
+  const json defaults = json::parse(family.defaults);
+  for (const auto& [key, value] : defaults.items()) {
+    if (out.contains(key) || key.starts_with("rope")) continue;
+    json own = value_of(config, key, value);
+    if (!own.is_null() || !value.is_null()) out[key] = std::move(own);
+  }
+  if (family.has_learned_positions) return out;
+  ModelConfig plain = config;  // these two have keys of their own
+  plain.partial_rotary_factor = 1;
+  plain.rope_local_theta = 0;
+  out["rope_parameters"] = encode_rope(plain);
+  if (config.partial_rotary_factor != 1) {
+    out["partial_rotary_factor"] = config.partial_rotary_factor;
+  }
+  if (config.rope_local_theta > 0) out["rope_local_base_freq"] = config.rope_local_theta;
+  return out;
+}
+
 nlohmann::ordered_json encode_model_json(const ModelConfig& config, DType dtype) {
   const ModelFamily& family = family_of(config);
   nlohmann::ordered_json out = {{"architectures", {family.architecture}},
@@ -340,7 +371,7 @@ nlohmann::ordered_json encode_model_json(const ModelConfig& config, DType dtype)
   }
   const json defaults = json::parse(family.defaults);
   for (const auto& [key, value] : defaults.items()) {
-    if (!out.contains(their_name(family, key)) && key.rfind("rope", 0) != 0) {
+    if (!out.contains(their_name(family, key)) && !key.starts_with("rope")) {
       put(key, value_of(config, key, value));
     }
   }

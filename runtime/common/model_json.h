@@ -22,6 +22,10 @@ Result<ModelConfig> decode_model_json(const nlohmann::json& object);
 // family that is not in the table.
 nlohmann::json default_model_json(std::string_view model_type);
 
+// The `model.config` of a job from which decode_model_json() builds this model: what changes the
+// computation, and nothing else.
+nlohmann::json encode_model_fields(const ModelConfig& config);
+
 // The config.json from which Transformers builds this model.
 //   dtype: of the weights beside it.
 nlohmann::ordered_json encode_model_json(const ModelConfig& config, DType dtype);

@@ -151,6 +151,27 @@ void check_model(Relations& out) {
   }
 }
 
+// A path or a config, and weights only from a path.
+void check_source(Relations& out) {
+  const json* model = out.find("model");
+  if (model == nullptr || !model->is_object()) return;
+  const bool has_path = model->contains("path");
+  const bool has_config = model->contains("config");
+  if (has_path && has_config) {
+    out.report(".model.path", "and config exclude each other", "give one of them");
+  } else if (!has_path && !has_config) {
+    out.report(".model.config", "is required", "or give path, a Hugging Face directory");
+  }
+  const json path = model->value("path", json());
+  if (path.is_string() && path.get<std::string>().starts_with("hf://")) {
+    out.report(".model.path", "hf:// is not supported yet, found " + path.dump(),
+               "download the model, and name its folder");
+  }
+  if (!has_path && model->value("init", json()) == "pretrained") {
+    out.report(".model.init", "pretrained needs model.path", "name a Hugging Face directory");
+  }
+}
+
 void check_lengths(Relations& out, const Relations& resolved) {
   const std::optional<int64_t> length = out.integer("data/sequenceLength");
   const std::optional<int64_t> positions =
@@ -165,6 +186,8 @@ void check_lengths(Relations& out, const Relations& resolved) {
   constexpr int64_t kNumBytes = 256;
   const std::optional<int64_t> vocab = out.integer("model/config/vocab_size");
   const json* tokenizer = out.find("tokenizer/type");
+  const json* format = out.find("data/format");
+  if (format != nullptr && *format == "tokens") return;
   if (vocab && *vocab < kNumBytes && tokenizer != nullptr && *tokenizer == "bytes") {
     out.report(".model.config.vocab_size",
                "must be at least 256 for the bytes tokenizer, found " + text_of(*vocab));
@@ -239,6 +262,7 @@ Problems check_train_relations(const json& train, int64_t ranks, const std::stri
   const Relations resolved{.train = full, .prefix = prefix, .problems = {}};
   check_batch(out, ranks);
   check_parallelism(out, ranks);
+  check_source(out);
   check_frozen(out);
   check_heads(out, resolved);
   check_model(out);

@@ -6,6 +6,7 @@
 #include "runtime/common/choose_strategy.h"
 #include "runtime/common/document.h"
 #include "runtime/common/frozen_units.h"
+#include "runtime/common/model_folder.h"
 #include "runtime/common/model_json.h"
 #include "runtime/common/quantity.h"
 #include "runtime/common/suggest.h"
@@ -179,12 +180,12 @@ Result<JobFile> parse_job_file(const std::string& text, const std::string& path)
   if (!checked.problems.empty()) return to_error(checked.problems, path);
 
   const auto ranks = checked.value.at("ranks").get<int64_t>();
-  const json& train = checked.value.at("train");
-  Problems problems = check_train_relations(train, ranks, "train");
+  const json& given = checked.value.at("train");
+  Problems problems = check_train_relations(given, ranks, "train");
   for (Problem& problem : problems) problem.line = document.line_of(problem.path);
   if (!problems.empty()) return to_error(problems, path);
 
-  const json resolved = resolve_train(train, ranks).train;
+  ASSIGN_OR_RETURN(const json resolved, complete_train(given, ranks));
   return JobFile{.name = checked.value.at("name").get<std::string>(),
                  .ranks = ranks,
                  .train = decode_train(resolved),
@@ -209,6 +210,8 @@ TrainConfig decode_train(const json& train) {
   const ModelConfig model = decode_model_json(full.at("model").at("config")).value();
   return {
       .model = model,
+      .model_source = {.path = full.at("model").value("path", ""),
+                       .is_pretrained = full.at("model").at("init") == "pretrained"},
       .frozen = decode_frozen(full.at("model"), model.num_hidden_layers),
       .data = decode_data(full.at("data")),
       .batch = {.global_batch_size = batch.at("globalBatchSize").get<int64_t>(),
@@ -241,11 +244,18 @@ TrainConfig decode_train(const json& train) {
       .seed = full.at("seed").get<int64_t>()};
 }
 
+Result<json> complete_train(const json& train, int64_t ranks) {
+  ASSIGN_OR_RETURN(const json known, with_model_of_path(train));
+  const Problems problems = check_train_relations(as_inline_model(known), ranks, "train");
+  if (!problems.empty()) return to_error(problems, known.at("model").value("path", ""));
+  return resolve_train(known, ranks).train;
+}
+
 Result<TrainConfig> with_steps(const std::string& train_json, int64_t steps) {
   json train = json::parse(train_json);
   train.erase("epochs");
   train["steps"] = steps;
-  const Problems problems = check_train_relations(train, 1, "train");
+  const Problems problems = check_train_relations(as_inline_model(train), 1, "train");
   if (!problems.empty()) return to_error(problems, "with " + std::to_string(steps) + " steps");
   return decode_train(train);
 }

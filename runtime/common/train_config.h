@@ -17,6 +17,12 @@
 
 namespace lockstep::common {
 
+// Where the model comes from.
+struct ModelSource {
+  std::string path;            // a Hugging Face directory; empty: an inline config
+  bool is_pretrained = false;  // its weights are the first ones
+};
+
 struct DataConfig {
   enum class Format { kAuto, kText, kJsonl, kTokens };
   std::string train;       // path, folder or glob (braces allowed)
@@ -140,6 +146,7 @@ struct LoggingConfig {
 
 struct TrainConfig {
   ModelConfig model;
+  ModelSource model_source;
   std::vector<bool> frozen;  // [unit of the model]: keeps its first weights; empty = none does
   DataConfig data;
   BatchConfig batch;
@@ -195,8 +202,14 @@ Problems check_train_relations(const nlohmann::json& train, int64_t ranks,
 // `prefix` (e.g. "spec.train"). Never throws, whatever `train` is.
 Problems check_train(const nlohmann::json& train, int64_t ranks, const std::string& prefix);
 
+// What decode_train() takes: `train` resolved, with the model of its model.path, which is read.
+//   train: passed check_train(); after check_and_default(train_fields(), ...).
+// Errors: those of with_model_of_path(); kInvalidArgument where that model and other fields
+// exclude each other.
+Result<nlohmann::json> complete_train(const nlohmann::json& train, int64_t ranks);
+
 // Decodes a `spec.train` that passed check_train(). Missing defaults are filled in; batch must name
-// globalBatchSize (resolve_train() sees to that).
+// globalBatchSize (resolve_train() sees to that), and model have a config (with_model_of_path()).
 TrainConfig decode_train(const nlohmann::json& train);
 
 // The configuration with `steps` in place of its epochs, and all that follows from them decided.
@@ -215,6 +228,7 @@ struct JobFile {
   TrainConfig train;
   std::string train_json;  // normalised text of `train`, for manifests and comparisons
 };
+// A model.path is read: train_json has its model.config beside it.
 // Errors are kInvalidArgument with field path and line (one problem a line), or kNotFound.
 Result<JobFile> load_job_file(const std::string& path);
 

@@ -26,18 +26,20 @@ std::vector<CelRule> train_rules() {
        "reduceDtype bf16 needs reduction fast: rounded gradients have other bits on every rank "
        "count",
        ".parallelism.reduceDtype"},
-      {"!has(self.model.config.max_position_embeddings) || "
+      {"!has(self.model.config) || !has(self.model.config.max_position_embeddings) || "
        "self.data.sequenceLength <= self.model.config.max_position_embeddings",
        "sequenceLength must be at most model.config.max_position_embeddings",
        ".data.sequenceLength"},
-      {"self.tokenizer.type != 'bytes' || self.model.config.vocab_size >= 256",
+      {"!has(self.model.config) || self.tokenizer.type != 'bytes' || "
+       "self.data.format == 'tokens' || self.model.config.vocab_size >= 256",
        "the bytes tokenizer needs a vocab_size of at least 256", ".model.config.vocab_size"},
       {"!has(self.steps) || !has(self.schedule.warmupSteps) || "
        "self.schedule.warmupSteps <= self.steps",
        "warmupSteps must be at most steps", ".schedule.warmupSteps"},
       {"self.schedule.warmupMinLr <= self.optimizer.lr", "warmupMinLr must be at most optimizer.lr",
        ".schedule.warmupMinLr"},
-      {"!has(self.model.frozen) || self.model.frozen.all(f, !f.startsWith('layer.') || "
+      {"!has(self.model.frozen) || !has(self.model.config) || "
+       "self.model.frozen.all(f, !f.startsWith('layer.') || "
        "int(f.contains('-') ? f.split('-')[1] : f.substring(6)) < "
        "self.model.config.num_hidden_layers)",
        "frozen names a layer beyond the last", ".model.frozen"},

@@ -110,6 +110,12 @@ void resolve_model(json& config, std::vector<std::string>& notes) {
   }
 }
 
+void resolve_init(json& model, std::vector<std::string>& notes) {
+  if (model.contains("init")) return;
+  model["init"] = model.contains("path") ? "pretrained" : "random";
+  if (model.contains("path")) notes.emplace_back("model.init = pretrained (path is given)");
+}
+
 // The share of the steps that warm up; nothing if it is not a share.
 std::optional<double> warmup_ratio_of(const json& schedule) {
   const auto given = schedule.find("warmupRatio");
@@ -179,6 +185,7 @@ ResolvedTrain resolve_train(const json& train, int64_t ranks) {
     resolve_batch(*batch, ranks, result.notes);
   }
   if (json* model = find_object(result.train, "model")) {
+    resolve_init(*model, result.notes);
     if (json* config = find_object(*model, "config")) resolve_model(*config, result.notes);
   }
   if (json* optimizer = find_object(result.train, "optimizer")) {

@@ -6,11 +6,11 @@
 #include <span>
 #include <vector>
 
-#include "runtime/checkpoint/safetensors.h"
+#include "runtime/common/config_json.h"
+#include "runtime/common/model_folder.h"
 #include "runtime/data/byte_tokenizer.h"
-#include "runtime/kernels/elementwise.h"
-#include "runtime/model/config_json.h"
 #include "runtime/model/decoder.h"
+#include "runtime/train/pretrained_weights.h"
 #include "runtime/train/run_error.h"
 
 namespace lockstep::runtime {
@@ -28,15 +28,16 @@ T read_or_raise(Result<T> result) {
 }
 
 // The parameters of all units, [unit elements] each.
-std::vector<std::vector<float>> load_units(const SafetensorsReader& reader,
-                                           const std::vector<Unit>& units) {
+std::vector<std::vector<float>> load_units(const std::string& folder,
+                                           const common::ModelConfig& config) {
+  const std::vector<Unit> units = model_units(config);
+  const PretrainedWeights weights = read_or_raise(PretrainedWeights::open(folder, config, units));
   std::vector<std::vector<float>> params;
+  params.reserve(units.size());
   for (const Unit& unit : units) {
+    const auto index = static_cast<int64_t>(params.size());
     std::vector<float>& values = params.emplace_back(static_cast<std::size_t>(unit.num_elems));
-    for (const UnitTensor& tensor : unit.tensors) {
-      const StoredTensor stored = read_or_raise(reader.stored(tensor.name, tensor.num_elems));
-      widen(tensor.num_elems, {stored.dtype, stored.data}, values.data() + tensor.begin_elem);
-    }
+    read_or_raise(weights.read(index, 0, values));
   }
   return params;
 }
@@ -62,16 +63,19 @@ int32_t draw_token(const float* logits, int64_t num_logits, double temperature, 
 
 std::string generate(const GenerateOptions& options) {
   const common::ModelConfig config =
-      read_or_raise(read_config_json(options.model + "/config.json"));
+      read_or_raise(common::read_config_json(options.model + "/config.json"));
   if (config.vocab_size < kNumByteTokens) {
     throw RunError({ExitCode::kInvalidConfig,
                     options.model + "/config.json: vocab_size must be at least 256, found " +
                         std::to_string(config.vocab_size),
                     "the model was not trained on bytes"});
   }
-  const std::vector<Unit> units = model_units(config);
-  const std::vector<std::vector<float>> params = load_units(
-      read_or_raise(SafetensorsReader::open(options.model + "/model.safetensors")), units);
+  if (const std::optional<std::string> tokenizer = common::find_tokenizer(options.model)) {
+    throw RunError({ExitCode::kInvalidConfig,
+                    *tokenizer + ": the model has a tokenizer of its own, which is not read",
+                    "sample from it with Transformers"});
+  }
+  const std::vector<std::vector<float>> params = load_units(options.model, config);
   std::vector<ConstValues> pointers;
   pointers.reserve(params.size());
   for (const std::vector<float>& unit : params) pointers.emplace_back(unit.data());

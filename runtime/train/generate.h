@@ -7,7 +7,7 @@
 namespace lockstep::runtime {
 
 struct GenerateOptions {
-  std::string model;  // Hugging Face directory with config.json and model.safetensors
+  std::string model;  // Hugging Face directory with config.json and safetensors
   std::string prompt;
   int64_t num_tokens = 200;  // to generate
   double temperature = 0.8;  // 0 = always the likeliest token
@@ -16,7 +16,7 @@ struct GenerateOptions {
 
 // The prompt and its continuation. The same options give the same text.
 // Throws RunError: kInputNotFound or kInvalidData naming the file, kInvalidConfig for a vocabulary
-// that bytes do not fit.
+// that bytes do not fit, or a tokenizer beside the model.
 std::string generate(const GenerateOptions& options);
 
 // The index of a token drawn from softmax(logits / temperature); `uniform` is in [0, 1).

@@ -19,6 +19,7 @@
 #include "runtime/parallel/global_norm.h"
 #include "runtime/parallel/parallelism.h"
 #include "runtime/train/checkpoint_saver.h"
+#include "runtime/train/pretrained_weights.h"
 #include "runtime/train/step_clock.h"
 #include "runtime/train/step_guard.h"
 
@@ -35,7 +36,9 @@ struct RankState {
   std::optional<SampleSource> samples;
   std::optional<Samples> validation;  // if the configuration names some
   std::vector<Unit> units;
-  std::string strategy;  // as in the job, never "auto"
+  std::optional<PretrainedWeights> pretrained;  // of model.path, until training begins
+  std::string pretrained_fingerprint;           // of it; empty if first weights are random
+  std::string strategy;                         // as in the job, never "auto"
   std::unique_ptr<Decoder> decoder;
   std::unique_ptr<Parallelism> parallelism;
   std::unique_ptr<Optimizer> optimizer;

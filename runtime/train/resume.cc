@@ -10,6 +10,7 @@
 #include "runtime/checkpoint/reader.h"
 #include "runtime/checkpoint/writer.h"
 #include "runtime/train/exchange.h"
+#include "runtime/train/first_weights.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -25,8 +26,8 @@ constexpr char kDifferentRun[] =
 // Fields of spec.train that decide which numbers a step computes, besides what the manifest names.
 const std::vector<std::string>& decisive_fields() {
   static const std::vector<std::string> fields = {
-      "/model",          "/batch", "/data/sequenceLength", "/data/packing", "/data/shuffle",
-      "/optimizer/name", "/seed"};
+      "/model/config", "/model/init",   "/model/frozen",   "/batch", "/data/sequenceLength",
+      "/data/packing", "/data/shuffle", "/optimizer/name", "/seed"};
   return fields;
 }
 
@@ -138,13 +139,7 @@ Result<Past> load_shards(RankState& s, const std::string& folder) {
 
 void initialize(RankState& s) {
   s.history = initial_history(s.config());
-  s.parallelism->visit_shards(StateAccess::kFill, [&](const ParamShard& shard) {
-    initial_weights(s.units.at(static_cast<std::size_t>(shard.unit)),
-                    static_cast<uint64_t>(s.config().seed), s.config().model.initializer_range,
-                    shard.begin_elem, shard.weights);
-    std::fill(shard.moment1.begin(), shard.moment1.end(), 0.0F);
-    std::fill(shard.moment2.begin(), shard.moment2.end(), 0.0F);
-  });
+  fill_first_weights(s);
 }
 
 }  // namespace
@@ -339,6 +334,9 @@ std::optional<Error> find_conflict(const RankState& s, const Manifest& manifest,
   if (!same_units(s.units, manifest.units)) return conflict(manifest, folder, "another model");
   if (manifest.corpus_fingerprint != s.samples->samples().source().fingerprint()) {
     return conflict(manifest, folder, "train.data.train holds other data than then");
+  }
+  if (manifest.pretrained_fingerprint != s.pretrained_fingerprint) {
+    return conflict(manifest, folder, "train.model.path holds other weights than then");
   }
   if (manifest.step > s.config().steps) {
     return conflict(manifest, folder,

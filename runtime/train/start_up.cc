@@ -19,6 +19,7 @@
 #include "runtime/parallel/make_parallelism.h"
 #include "runtime/train/activation_store.h"
 #include "runtime/train/exchange.h"
+#include "runtime/train/first_weights.h"
 #include "runtime/train/memory_report.h"
 #include "runtime/train/resume.h"
 #include "runtime/train/training_data.h"
@@ -212,7 +213,6 @@ void build_decoder(RankState& s) {
 
 void build_model(RankState& s) {
   const common::TrainConfig& config = s.config();
-  s.units = model_units(config.model);
   build_decoder(s);
   if (s.is_rank0()) log_idle_offload(s);
   common::ParallelismConfig parallelism = config.parallelism;
@@ -288,10 +288,13 @@ Start start_up(RankState& s, const OutputVerdict& output, Disk& disk, StatusBoar
     return Start::kAlreadyFinished;
   }
   require_shared_output(s, disk);
+  s.units = model_units(s.config().model);
+  open_pretrained(s);
   open_data(s, disk);
   log_memory(s.log, "start");
   build_model(s);
   resume_or_initialize(s, disk, may_resume(s));
+  s.pretrained.reset();
   log_memory(s.log, "loaded");
   Result<void> cut;
   const MetricsCut kept = {.step = s.step, .is_evaluated = s.evaluations.last_step == s.step};

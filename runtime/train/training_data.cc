@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/common/model_folder.h"
 #include "runtime/data/byte_tokenizer.h"
 #include "runtime/data/corpus.h"
 #include "runtime/data/data_files.h"
@@ -120,6 +121,18 @@ Result<void> check_vocabulary(const RankState& s, const TokenSource& source,
                "use the model's tokenizer, or a larger vocab_size"};
 }
 
+// Bytes are not the tokens that the weights were trained with.
+Result<void> check_tokenizer(const RankState& s, SourceKind kind, const std::string& pattern) {
+  const bool makes_bytes = kind == SourceKind::kText || kind == SourceKind::kJsonText;
+  if (!makes_bytes || !s.config().model_source.is_pretrained) return {};
+  const std::optional<std::string> tokenizer = common::find_tokenizer(s.config().model_source.path);
+  if (!tokenizer) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               "train.tokenizer.type: bytes, but " + pattern +
+                   " is text and the model has a tokenizer of its own, " + *tokenizer,
+               "tokenize the data with it, and give rows {\"input_ids\": [...]}"};
+}
+
 // What an opened pattern became: the samples, and the token file of the output that they lie in.
 struct Opened {
   Samples samples;
@@ -137,6 +150,8 @@ Opened open_pattern(RankState& s, Disk& disk, const std::string& pattern, const 
   const DataFiles data =
       agree_on_data(s, find_data(pattern, s.config().data.format), "finding the data");
   require_same(s, "kind " + std::to_string(static_cast<int>(data.kind)), pattern);
+  agree_on(*s.collective, check_tokenizer(s, data.kind, pattern), ExitCode::kInvalidConfig,
+           "choosing a tokenizer");
   std::string token_file;
   if (data.kind == SourceKind::kJsonText || data.kind == SourceKind::kJsonTokens) {
     token_file = token_file_for(s, disk, data);

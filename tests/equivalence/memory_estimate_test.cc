@@ -231,8 +231,9 @@ TEST_F(MemoryEstimateTest, CountsWhatATiedHeadBorrowsAndWhatCheckpointingSaves) 
   }
 }
 
-// Neither the initial weights nor a checkpoint is ever whole in a rank that owns a slice: until the
-// first step resident memory grows by the rank's own state and the buffers of a step only.
+// Neither initial weights, pretrained ones nor a checkpoint is ever whole in a rank that owns a
+// slice: until the first step resident memory grows by the rank's own state and the buffers of a
+// step only.
 TEST_F(MemoryEstimateTest, LoadingPeaksAtTheRanksOwnShard) {
   nlohmann::json job = medium(4, "zero3");
   job["train"]["checkpoint"] = {{"everySteps", 1}};
@@ -256,6 +257,10 @@ TEST_F(MemoryEstimateTest, LoadingPeaksAtTheRanksOwnShard) {
   const std::vector<std::string> resumed = train(job, "initial", 1);
   EXPECT_NE(resumed[0].find("resumed"), std::string::npos) << resumed[0];
   expect_loaded_within_bound(resumed);
+  job["train"]["model"] = {{"path", folder_.path("initial") + "/model"}};
+  const std::vector<std::string> pretrained = train(job, "pretrained");
+  EXPECT_NE(pretrained[0].find("pretrained"), std::string::npos) << pretrained[0];
+  expect_loaded_within_bound(pretrained);
 }
 
 }  // namespace

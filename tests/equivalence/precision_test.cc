@@ -20,11 +20,12 @@ class PrecisionTest : public SameBitsTest {
     const auto reader = runtime::SafetensorsReader::open(weights_path(name));
     EXPECT_TRUE(reader);
     std::vector<float> weights;
-    for (const auto& [tensor, view] : reader->tensors()) {
-      EXPECT_EQ(view.dtype, "F32");
+    for (const auto& [tensor, stored] : reader->tensors()) {
+      EXPECT_EQ(stored.dtype, "F32");
       const std::size_t begin = weights.size();
-      weights.resize(begin + view.bytes.size() / sizeof(float));
-      std::memcpy(weights.data() + begin, view.bytes.data(), view.bytes.size());
+      weights.resize(begin + static_cast<std::size_t>(stored.num_bytes) / sizeof(float));
+      EXPECT_TRUE(
+          reader->read(stored, 0, std::as_writable_bytes(std::span(weights).subspan(begin))));
     }
     return weights;
   }

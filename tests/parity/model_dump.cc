@@ -1,5 +1,5 @@
 // Runs our decoder on a config.json and tokens, and writes what Transformers must reproduce:
-//   model_dump CONFIG_JSON TOKENS OUT_FOLDER
+//   model_dump CONFIG_JSON TOKENS OUT_FOLDER [WEIGHTS_FOLDER]
 // TOKENS: one sequence per line, decimal; the last token of a line is only a label. A "|" begins a
 // document, which sees nothing of those before it. Weights that start as ones or zeros are moved
 // away from there, so that a bias left out shows. Written:
@@ -8,6 +8,7 @@
 //   logits.f32                                   [sequences, length, vocab], raw
 //   losses.txt                                   mean loss before each of 10 AdamW steps and after
 //   losses_bf16.txt                              the same, computed in bf16
+// With WEIGHTS_FOLDER, a Hugging Face directory, only the logits of its weights.
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -17,9 +18,10 @@
 #include <stdexcept>
 
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/common/config_json.h"
 #include "runtime/kernels/elementwise.h"
-#include "runtime/model/config_json.h"
 #include "runtime/model/decoder.h"
+#include "runtime/train/pretrained_weights.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -225,8 +227,25 @@ void write_losses(const std::string& path, const std::vector<double>& losses) {
   for (const double loss : losses) file << loss << "\n";
 }
 
+// Logits of the weights of a Hugging Face directory.
+void dump_pretrained(const std::string& config_path, const std::string& tokens_path,
+                     const std::string& out, const std::string& folder) {
+  const common::ModelConfig config = take(common::read_config_json(config_path));
+  const Batch batch = read_batch(tokens_path);
+  const std::vector<Unit> units = model_units(config);
+  Decoder decoder(config, batch.shape);
+  const PretrainedWeights weights = take(PretrainedWeights::open(folder, config, units));
+  UnitBuffers params;
+  for (const Unit& unit : units) {
+    const auto index = static_cast<int64_t>(params.size());
+    params.emplace_back(static_cast<size_t>(unit.num_elems));
+    check(weights.read(index, 0, params.back()));
+  }
+  write_logits(out + "/logits.f32", decoder, batch, params);
+}
+
 void dump(const std::string& config_path, const std::string& tokens_path, const std::string& out) {
-  const common::ModelConfig config = take(read_config_json(config_path));
+  const common::ModelConfig config = take(common::read_config_json(config_path));
   const Batch batch = read_batch(tokens_path);
   const std::vector<Unit> units = model_units(config);
   Decoder decoder(config, batch.shape);
@@ -253,12 +272,16 @@ void dump(const std::string& config_path, const std::string& tokens_path, const 
 }  // namespace lockstep::runtime
 
 int main(int argc, char** argv) {
-  if (argc != 4) {
-    fprintf(stderr, "usage: model_dump CONFIG_JSON TOKENS OUT_FOLDER\n");
+  if (argc != 4 && argc != 5) {
+    fprintf(stderr, "usage: model_dump CONFIG_JSON TOKENS OUT_FOLDER [WEIGHTS_FOLDER]\n");
     return 2;
   }
   try {
-    lockstep::runtime::dump(argv[1], argv[2], argv[3]);
+    if (argc == 4) {
+      lockstep::runtime::dump(argv[1], argv[2], argv[3]);
+    } else {
+      lockstep::runtime::dump_pretrained(argv[1], argv[2], argv[3], argv[4]);
+    }
   } catch (const std::exception& error) {
     fprintf(stderr, "model_dump: %s\n", error.what());
     return 1;

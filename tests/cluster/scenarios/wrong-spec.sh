@@ -27,6 +27,9 @@ refused "a frozen layer beyond the last" 'frozen names a layer beyond the last' 
 refused "frozen layers in reverse" 'range of frozen layers ends before it begins' 's/^( *)model:$/&\n\1  frozen: [layer.1-0]/'
 refused "a frozen unit that there is not" 'train\.model\.frozen' 's/^( *)model:$/&\n\1  frozen: [norm]/'
 
+refused "a path and a config" 'either path or config' 's/^( *)model:$/&\n\1  path: \/models\/a/'
+refused "weights without a path" 'pretrained needs path' 's/^( *)model:$/&\n\1  init: pretrained/'
+
 refused "a variable of our own" 'spec\.env' 's/^  ranks: 2/  ranks: 2\n  env: [{name: RANK, value: "7"}]/'
 
 # A cluster whose CRD lacks the newer rules: the operator refuses what the schema lets through.

@@ -1,6 +1,10 @@
 #include "operator/local/input_files.h"
 
+#include <filesystem>
+#include <fstream>
+
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace lockstep::local {
 namespace {
@@ -31,6 +35,28 @@ TEST(InputFilesTest, ValidationDataIsLookedForToo) {
   const common::Problems problems = find_missing_inputs(job);
   ASSERT_EQ(problems.size(), 1u);
   EXPECT_EQ(problems[0].path, "spec.train.data.validation");
+}
+
+TEST(InputFilesTest, TheModelsDirectoryIsLookedForAndWhatIsThereIsChecked) {
+  const std::filesystem::path folder =
+      testing::TempDir() + "lockstep-model-" + std::to_string(::getpid());
+  std::filesystem::create_directories(folder);
+  api::TrainingJob job;
+  job.spec.train = {{"model", {{"path", folder.string()}}}};
+  const common::Problems missing_problems = find_missing_inputs(job);
+  ASSERT_EQ(missing_problems.size(), 1u);
+  EXPECT_TRUE(missing_problems[0].warning);
+  EXPECT_EQ(missing_problems[0].path, "spec.train.model.path");
+  EXPECT_TRUE(find_model_problems(job).empty()) << "the ranks may see it";
+
+  std::ofstream(folder / "config.json") << R"({"model_type": "mamba"})";
+  EXPECT_TRUE(find_missing_inputs(job).empty());
+  const common::Problems problems = find_model_problems(job);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_FALSE(problems[0].warning);
+  EXPECT_NE(problems[0].message.find("config.json: model_type: found \"mamba\""),
+            std::string::npos);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(InputFilesTest, AProgramOfTheUsersOwnHasNoInputsToLookFor) {

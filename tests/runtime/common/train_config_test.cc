@@ -249,8 +249,6 @@ TEST(TrainConfigTest, WhatIsKnownButNotHonouredIsRefusedAsNotSupported) {
       {"/precision", "fp8"},
       {"/task", "sft"},
       {"/tokenizer/type", "hf"},
-      {"/model/path", "/data/llama"},
-      {"/model/init", "pretrained"},
       {"/model/config/torch_dtype", "bfloat16"},
       {"/data/format", "messages"},
       {"/parallelism/strategy", "fsdp"},

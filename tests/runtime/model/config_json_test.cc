@@ -1,4 +1,4 @@
-#include "runtime/model/config_json.h"
+#include "runtime/common/config_json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +10,8 @@
 namespace lockstep::runtime {
 namespace {
 
+using common::decode_config_json;
+using common::read_config_json;
 using nlohmann::json;
 using testing::HasSubstr;
 

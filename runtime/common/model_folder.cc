@@ -1,0 +1,55 @@
+#include "runtime/common/model_folder.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "runtime/common/config_json.h"
+#include "runtime/common/model_json.h"
+#include "runtime/common/train_fields.h"
+
+namespace lockstep::common {
+namespace {
+
+using nlohmann::json;
+
+// The first of kTokenizerFiles make tokens, the others say how they are used.
+constexpr size_t kNumVocabularies = 4;
+
+}  // namespace
+
+std::optional<std::string> find_tokenizer(const std::string& folder) {
+  for (size_t i = 0; i < kNumVocabularies; ++i) {
+    std::error_code unseen;
+    std::string path = folder + "/" + std::string(kTokenizerFiles[i]);
+    if (std::filesystem::exists(path, unseen)) return path;
+  }
+  return std::nullopt;
+}
+
+Result<json> with_model_of_path(const json& train) {
+  const json::json_pointer place("/model/path");
+  if (!train.contains(place)) return train;
+  const std::string file = train.at(place).get<std::string>() + "/config.json";
+  ASSIGN_OR_RETURN(const ModelConfig model, read_config_json(file));
+  const Field& table = *find_child(*find_child(train_fields(), "model"), "config");
+  Checked checked = check_and_default(table, encode_model_fields(model), file);
+  if (!checked.problems.empty()) {
+    const Problem& problem = checked.problems.front();
+    std::string where = problem.path;
+    if (where.starts_with(file + ".")) where.replace(file.size(), 1, ": ");
+    return Error{ErrorCode::kInvalidArgument, where + ": " + problem.message, problem.hint};
+  }
+  json known = train;
+  known["model"]["config"] = std::move(checked.value);
+  return known;
+}
+
+json as_inline_model(json train) {
+  const auto model = train.find("model");
+  if (model == train.end() || !model->is_object()) return train;
+  model->erase("path");
+  model->erase("init");
+  return train;
+}
+
+}  // namespace lockstep::common

@@ -1,0 +1,18 @@
+// The weights that training begins with: random numbers, or those of model.path.
+#pragma once
+
+#include "runtime/train/rank_state.h"
+
+namespace lockstep::runtime {
+
+// Where the weights of model.path are the first ones: opens its files on all ranks and checks them
+// against the model, before anything is prepared for them. Does nothing else.
+// Every rank must call it. Throws RunError: kInputNotFound, kInvalidData, kInternal; kInvalidData
+// also if this rank sees other files than rank 0. PeerLostError if it is wrong elsewhere.
+void open_pretrained(RankState& s);
+
+// Fills s.parallelism's weights, each rank its own, and sets the moments to zero. Every rank must
+// call it. Throws as open_pretrained().
+void fill_first_weights(RankState& s);
+
+}  // namespace lockstep::runtime

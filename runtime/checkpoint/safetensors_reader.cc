@@ -43,11 +43,12 @@ uint64_t bytes_of_elem(const std::string& dtype) {
   return found == sizes.end() ? 0 : found->second;
 }
 
-// Reads one entry; throws json::exception where a field is missing or has another type.
-//   data: where in the file the tensors lie.
+// Where in the file the tensors lie.
 struct DataRange {
   int64_t begin_bytes = 0, end_bytes = 0;
 };
+
+// Reads one entry; throws json::exception where a field is missing or has another type.
 Result<StoredTensor> parse_tensor(const std::string& path, const std::string& name,
                                   const json& entry, const DataRange& data) {
   StoredTensor tensor;

@@ -1,5 +1,7 @@
 // lockstep-operator whose process is killed by SIGKILL at its CALL-th write: before the request is
-// sent, or (--after) once the API server has done it and before the operator learns so.
+// sent, or (--after) once the API server has done it and before the operator learns so. With
+// --delete-upon-first-pod a user deletes a job in the moment in which its first pod is there: only
+// in here that moment is the same in every run.
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -8,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include <CLI/CLI.hpp>
 #include <sys/signalfd.h>
@@ -27,8 +30,13 @@ class DyingClient final : public kube::Client {
  public:
   using Answer = kube::ApiResult<json>;
 
-  DyingClient(std::unique_ptr<kube::Client> client, int call, bool after)
-      : client_(std::move(client)), call_(call), after_(after) {}
+  struct Options {
+    int call = 0;
+    bool after = false;
+    bool deletes_upon_first_pod = false;
+  };
+  DyingClient(std::unique_ptr<kube::Client> client, const Options& options)
+      : client_(std::move(client)), options_(options) {}
 
   Answer get(const kube::ResourcePath& path) override { return client_->get(path); }
   Answer list(const kube::ResourcePath& path, const kube::ListOptions& options,
@@ -38,7 +46,12 @@ class DyingClient final : public kube::Client {
   using Client::create;
   Answer create(const kube::ResourcePath& path, const json& body,
                 kube::Warnings& warnings) override {
-    return write([&] { return client_->create(path, body, warnings); });
+    return write([&] {
+      Answer answer = client_->create(path, body, warnings);
+      const bool is_pod = path.type.plural == "pods" && std::holds_alternative<json>(answer);
+      if (is_pod && options_.deletes_upon_first_pod) delete_owner(path.ns, body);
+      return answer;
+    });
   }
   Answer replace(const kube::ResourcePath& path, const json& body) override {
     return write([&] { return client_->replace(path, body); });
@@ -58,32 +71,38 @@ class DyingClient final : public kube::Client {
  private:
   template <typename Request>
   Answer write(Request request) {
-    const bool dies = ++num_writes_ == call_;
-    if (dies && !after_) kill(getpid(), SIGKILL);
+    const bool dies = ++num_writes_ == options_.call;
+    if (dies && !options_.after) kill(getpid(), SIGKILL);
     Answer answer = request();
     if (dies) kill(getpid(), SIGKILL);
     return answer;
   }
 
+  // Of the pod's job; again and again, which changes nothing.
+  void delete_owner(const std::string& ns, const json& pod) {
+    const std::string job = pod["metadata"]["ownerReferences"][0]["name"];
+    client_->remove({{"lockstep.dev", "v1alpha1", "trainingjobs"}, ns, job, ""},
+                    {.grace_period_seconds = {}, .propagation = "Background"});
+  }
+
   const std::unique_ptr<kube::Client> client_;
-  const int call_;
-  const bool after_;
+  const Options options_;
   std::atomic<int> num_writes_ = 0;
 };
 
 int run(int argc, char** argv) {
   CLI::App app("An operator that dies at a chosen write.");
   std::string kubeconfig;
-  int call = 0;
-  bool after = false;
+  DyingClient::Options dying;
   control::ControllerOptions options;
   options.listen_address = "127.0.0.1";
   options.port = 0;
   options.settings.runtime_image = "example.invalid/runtime:test";
   app.add_option("--kubeconfig", kubeconfig)->required();
   app.add_option("--namespace", options.ns)->required();
-  app.add_option("--call", call, "0 = never");
-  app.add_flag("--after", after);
+  app.add_option("--call", dying.call, "0 = never");
+  app.add_flag("--after", dying.after);
+  app.add_flag("--delete-upon-first-pod", dying.deletes_upon_first_pod);
   CLI11_PARSE(app, argc, argv);
 
   const auto cluster = kube::load_kubeconfig({kubeconfig, ""}, kube::read_env, kube::read_file);
@@ -97,8 +116,7 @@ int run(int argc, char** argv) {
           kube::HttpClientOptions client) -> common::Result<std::unique_ptr<kube::Client>> {
     ASSIGN_OR_RETURN(std::unique_ptr<kube::Client> real,
                      kube::make_http_client(config, std::move(client)));
-    return std::unique_ptr<kube::Client>(
-        std::make_unique<DyingClient>(std::move(real), call, after));
+    return std::unique_ptr<kube::Client>(std::make_unique<DyingClient>(std::move(real), dying));
   };
   sigset_t signals;
   sigemptyset(&signals);

@@ -72,15 +72,16 @@ TestNamespace::~TestNamespace() {
   client_.remove({{"", "v1", "namespaces"}, "", name_, ""}, {});
 }
 
-OperatorProcess::OperatorProcess(const std::string& ns, int call, bool after) {
+OperatorProcess::OperatorProcess(const std::string& ns, const Options& options) {
   std::vector<std::string> words = {required_env("LOCKSTEP_TEST_OPERATOR"),
                                     "--kubeconfig",
                                     required_env("LOCKSTEP_TEST_KUBECONFIG"),
                                     "--namespace",
                                     ns,
                                     "--call",
-                                    std::to_string(call)};
-  if (after) words.emplace_back("--after");
+                                    std::to_string(options.call)};
+  if (options.after) words.emplace_back("--after");
+  if (options.deletes_upon_first_pod) words.emplace_back("--delete-upon-first-pod");
   std::vector<char*> arguments;
   arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());

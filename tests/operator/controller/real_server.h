@@ -42,8 +42,12 @@ class TestNamespace {
 // The program that LOCKSTEP_TEST_OPERATOR names (dying_operator.cc), on one namespace.
 class OperatorProcess {
  public:
-  // It dies at its `call`-th write (0 = never), with `after`: once that is done.
-  OperatorProcess(const std::string& ns, int call, bool after);
+  struct Options {
+    int call = 0;                         // the write at which it dies; 0 = never
+    bool after = false;                   // once that is done, instead of before it is sent
+    bool deletes_upon_first_pod = false;  // a job, as a user who has changed her mind
+  };
+  OperatorProcess(const std::string& ns, const Options& options);
   ~OperatorProcess();  // kills it
   OperatorProcess(const OperatorProcess&) = delete;
   OperatorProcess& operator=(const OperatorProcess&) = delete;

@@ -311,7 +311,7 @@ class SchemaWalkTest : public testing::Test {
 TEST_F(SchemaWalkTest, EveryFieldIsRefusedAtAdmissionOrJudgedAsDeclared) {
   std::vector<Step> path;
   walk(api::spec_fields(), path);
-  OperatorProcess process(ns_.name(), 0, false);
+  OperatorProcess process(ns_.name(), {});
   int num_accepted = 0, num_judged_wrong = 0;
   for (const Stored& one : stored_) {
     if (is_anothers(one)) continue;

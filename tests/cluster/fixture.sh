@@ -13,7 +13,8 @@ fi
 "$here/down.sh"  # what an interrupted run may have left
 "$here/up.sh"
 "$BIN/kubectl" apply -f "$source/crds/"
-"$BIN/kubectl" wait --for=condition=Established crd/trainingjobs.lockstep.dev --timeout=60s
+# kubectl wait gives up at once if the CRD has no conditions yet.
+wait_for 60 "established CRD" "$BIN/kubectl" wait --for=condition=Established crd/trainingjobs.lockstep.dev --timeout=10s
 start process-kubelet "$tools/process-kubelet" --kubeconfig "$KUBECONFIG" --state "$CLUSTER_STATE/node" --bin "$bin" \
   --workdir "$source" --library "$library"
 wait_for 60 "ready node" bash -c "'$BIN/kubectl' get nodes | grep -q Ready"

@@ -59,6 +59,31 @@ std::string text_in(const nlohmann::json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
+// Whom the folder was last prepared for. Without a number, as in older folders, the attempt is 0.
+struct Holder {
+  std::string run;  // empty: nobody
+  int64_t attempt = 0;
+};
+
+Result<Holder> holder_of(const std::string& output) {
+  ASSIGN_OR_RETURN(const std::optional<nlohmann::json> object, read_object(run_path(output)));
+  if (!object) return Holder{};
+  const auto attempt = object->find("attempt");
+  const bool is_number = attempt != object->end() && attempt->is_number_integer();
+  return Holder{text_in(*object, "run"), is_number ? attempt->get<int64_t>() : 0};
+}
+
+Result<void> write_holder(Disk& disk, const std::string& output, const Holder& holder) {
+  const nlohmann::ordered_json object = {{"run", holder.run}, {"attempt", holder.attempt}};
+  return replace_file(disk, output, std::string(kRunName), object.dump() + "\n");
+}
+
+Error superseded(const std::string& output, int64_t attempt, const std::string& by) {
+  return Error{ErrorCode::kGone,
+               "attempt " + std::to_string(attempt) + " may not write to " + output + ": " + by,
+               "this rank is of an attempt that was given up; nothing is to be done about it"};
+}
+
 // The nonce is part of the name, so that no cache of a network file system can answer for it.
 std::string nonce_path(const std::string& output, const std::string& nonce) {
   return output + "/" + std::string(kNoncePrefix) + nonce;
@@ -180,6 +205,12 @@ Result<void> refuse_strangers(const std::string& output) {
 }  // namespace
 
 Result<void> prepare_output(Disk& disk, const std::string& output, const Preparation& preparation) {
+  ASSIGN_OR_RETURN(const Holder holder, holder_of(output));
+  const bool is_ours = holder.run == preparation.run;
+  if (is_ours && holder.attempt > preparation.attempt) {
+    return superseded(output, preparation.attempt,
+                      "attempt " + std::to_string(holder.attempt) + " has taken over");
+  }
   ASSIGN_OR_RETURN(const std::optional<FinishedRun> finished, finished_run(output));
   if (finished && preparation.mode == OutputMode::kAuto) {
     return Error{ErrorCode::kAlreadyExists,
@@ -190,8 +221,9 @@ Result<void> prepare_output(Disk& disk, const std::string& output, const Prepara
   RETURN_IF_ERROR(disk.make_folder(output));
   RETURN_IF_ERROR(check_writable(disk, output));
   // Attempts are counted by run: those of another run say nothing about ours.
-  ASSIGN_OR_RETURN(const std::string found, prepared_run(output));
-  const bool is_first = preparation.attempt == 0 || found != preparation.run;
+  const bool is_first = preparation.attempt == 0 || !is_ours;
+  const Holder own{preparation.run, preparation.attempt};
+  if (!is_first) RETURN_IF_ERROR(write_holder(disk, output, own));  // see Note [Fencing]
   if (preparation.mode == OutputMode::kOverwrite) {
     if (is_first) RETURN_IF_ERROR(disown(disk, output));
     RETURN_IF_ERROR(remove_run(disk, output));
@@ -201,13 +233,21 @@ Result<void> prepare_output(Disk& disk, const std::string& output, const Prepara
     RETURN_IF_ERROR(disk.sync_folder(output));
   }
   RETURN_IF_ERROR(remove_temporaries(disk, output, is_first ? INT64_MAX : preparation.attempt));
-  return replace_file(disk, output, std::string(kRunName),
-                      nlohmann::json{{"run", preparation.run}}.dump() + "\n");
+  return is_first ? write_holder(disk, output, own) : Result<void>();
 }
 
 Result<std::string> prepared_run(const std::string& output) {
-  ASSIGN_OR_RETURN(const std::optional<nlohmann::json> object, read_object(run_path(output)));
-  return object ? text_in(*object, "run") : "";
+  ASSIGN_OR_RETURN(Holder holder, holder_of(output));
+  return std::move(holder.run);
+}
+
+Result<void> check_fence(const std::string& output, const std::string& run, int64_t attempt) {
+  const Result<Holder> holder = holder_of(output);
+  if (!holder) return Error{ErrorCode::kInternal, holder.error().message, ""};
+  if (holder->run != run) return superseded(output, attempt, "it is not this run's any more");
+  if (holder->attempt <= attempt) return {};
+  return superseded(output, attempt,
+                    "attempt " + std::to_string(holder->attempt) + " has taken over");
 }
 
 Result<std::optional<FinishedRun>> finished_run(const std::string& output) {

@@ -8,6 +8,14 @@
 // finds, or takes a finished output for its success, only if run.json names its own run; otherwise
 // no attempt of this run has prepared the folder, and it does what a first attempt does. So a
 // restart never passes an older run's results off as its own, wherever attempt 0 ended.
+//
+// Note [Fencing]
+// Ranks of a lost node may live on, reach the output, and go on training while a later attempt does
+// the same. run.json also names the newest attempt, and is its fence: from the moment it stands
+// there, attempts before it (and other runs) can neither prepare the folder nor publish() into it.
+// A later attempt of a run raises it before all else; then it removes what earlier attempts were
+// saving; and only then it looks for the newest checkpoint. So one that passed its fence a moment
+// before either publishes in time to be found and gone on from, or has nothing left to rename.
 #pragma once
 
 #include <cstdint>
@@ -33,13 +41,19 @@ struct Preparation {
 // Prepares OUTPUT on rank 0 before the ranks meet in it: creates it, proves by writing and syncing
 // a file that it is writable, applies `mode`, removes temporary files of earlier attempts and of
 // other runs, and writes run.json.
-// Errors: kAlreadyExists if it holds a finished run and mode is kAuto, or a model or metrics that
-// no run has left and mode is not kOverwrite; else path and reason.
+// Errors: kGone, with nothing touched, if a later attempt of the run has prepared it;
+// kAlreadyExists if it holds a finished run and mode is kAuto, or a model or metrics that no run
+// has left and mode is not kOverwrite; else path and reason.
 common::Result<void> prepare_output(Disk& disk, const std::string& output,
                                     const Preparation& preparation);
 
 // The identity of the run that OUTPUT was last prepared for; empty if there is none.
 common::Result<std::string> prepared_run(const std::string& output);
+
+// kGone if OUTPUT is not, or no more, prepared for this run, or is for a later attempt of it: see
+// Note [Fencing]. kInternal if that cannot be read.
+common::Result<void> check_fence(const std::string& output, const std::string& run,
+                                 int64_t attempt);
 
 struct FinishedRun {
   int64_t step = 0;           // 0 if finished.json is not ours

@@ -13,6 +13,7 @@
 #include "runtime/checkpoint/cleanup.h"
 #include "runtime/checkpoint/crc32c.h"
 #include "runtime/checkpoint/layout.h"
+#include "runtime/checkpoint/output_folder.h"
 #include "runtime/common/system_error.h"
 
 namespace lockstep::runtime {
@@ -95,9 +96,8 @@ Result<void> write_manifest(Disk& disk, const std::string& folder, const Manifes
   return disk.sync_folder(folder);
 }
 
-Error fenced(const std::string& folder) {
-  return Error{ErrorCode::kAlreadyExists,
-               folder + " exists: this step is published, this save is not needed or outdated", ""};
+Error already_published(const std::string& folder) {
+  return Error{ErrorCode::kAlreadyExists, folder + " exists: this step is published", ""};
 }
 
 }  // namespace
@@ -129,19 +129,20 @@ Result<std::vector<Piece>> write_shards(Disk& disk, const ShardTarget& target,
   });
 }
 
-Result<Published> publish(Disk& disk, const std::string& output, const Manifest& manifest,
-                          int64_t keep) {
+Result<Published> publish(Disk& disk, const std::string& output, const std::string& run,
+                          const Manifest& manifest, int64_t keep) {
   const std::string parent = checkpoints_folder(output);
   const std::string gathered = parent + "/" + attempt_name(manifest.attempt, manifest.step);
   const std::string published = parent + "/" + step_name(manifest.step);
   RETURN_IF_ERROR(check_pieces(manifest));
   std::error_code error;
-  if (fs::exists(published, error)) return fenced(published);
+  if (fs::exists(published, error)) return already_published(published);
   RETURN_IF_ERROR(check_file_sizes(gathered, manifest));
   RETURN_IF_ERROR(remove_strangers(disk, gathered, manifest));
   RETURN_IF_ERROR(write_manifest(disk, gathered, manifest));
+  RETURN_IF_ERROR(check_fence(output, run, manifest.attempt));  // as late as can be
   if (const Result<void> renamed = disk.rename(gathered, published); !renamed) {
-    if (renamed.error().code == ErrorCode::kAlreadyExists) return fenced(published);
+    if (renamed.error().code == ErrorCode::kAlreadyExists) return already_published(published);
     return renamed.error();
   }
   RETURN_IF_ERROR(disk.sync_folder(parent));

@@ -50,15 +50,16 @@ struct Published {
   std::vector<std::string> warnings;  // clean-up that failed; the checkpoint itself is safe
 };
 
-// Publishes step `manifest.step` of attempt `manifest.attempt` on rank 0, after every rank's
-// write_shards() has returned: writes the manifest, syncs, renames the folder to step-N, syncs its
-// parent. Then removes all but the `keep` (at least 1) newest complete checkpoints, and the
-// leftovers of earlier attempts and steps. Errors: kAlreadyExists if step-N is there (another
-// attempt was first: this one is fenced off); kDataLoss if the pieces do not tile the units; else
-// path and reason. On an error the published checkpoints are as they were. A crash at any point
-// leaves either the old state or the new.
-common::Result<Published> publish(Disk& disk, const std::string& output, const Manifest& manifest,
-                                  int64_t keep);
+// Publishes step `manifest.step` of attempt `manifest.attempt` of `run` on rank 0, after every
+// rank's write_shards() has returned: writes the manifest, syncs, renames the folder to step-N,
+// syncs its parent. Then removes all but the `keep` (at least 1) newest complete checkpoints, and
+// the leftovers of earlier attempts and steps. Errors: kGone if the output is held by a later
+// attempt or by another run, see Note [Fencing] in output_folder.h; kAlreadyExists if step-N is
+// there; kDataLoss if the pieces do not tile the units; else path and reason. On an error the
+// published checkpoints are as they were. A crash at any point leaves either the old state or the
+// new.
+common::Result<Published> publish(Disk& disk, const std::string& output, const std::string& run,
+                                  const Manifest& manifest, int64_t keep);
 
 // Renames a checkpoint that turned out to be damaged to `damaged-step-N` (a number is added if that
 // is taken), so that training can publish this step again and pruning does not count it. Rank 0

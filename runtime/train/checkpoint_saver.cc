@@ -148,7 +148,8 @@ Result<void> CheckpointSaver::write(const VisitSlices& visit) {
 
 // On rank 0's disk thread.
 Result<void> CheckpointSaver::publish_pieces() {
-  ASSIGN_OR_RETURN(Published published, publish(disk_, options_.output, manifest_, options_.keep));
+  ASSIGN_OR_RETURN(Published published,
+                   publish(disk_, options_.output, options_.run, manifest_, options_.keep));
   warnings_ = std::move(published.warnings);
   return {};
 }

@@ -39,6 +39,7 @@ struct SavePoint {
 
 struct SaverOptions {
   std::string output;         // LOCKSTEP_OUTPUT
+  std::string run;            // identity, as the output was prepared for
   bool async = true;          // false: begin() returns when the checkpoint is published
   int64_t keep = 2;           // checkpoints
   std::string synced_before;  // a file that is synced before the shard is; empty for none

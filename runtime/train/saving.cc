@@ -49,6 +49,7 @@ Manifest manifest_of(const RankState& s) {
 
 void make_saver(RankState& s, Disk& disk, StatusBoard& board) {
   SaverOptions options{.output = s.env.output,
+                       .run = s.run,
                        .async = s.config().checkpoint.async,
                        .keep = s.config().checkpoint.keep,
                        .manifest = manifest_of(s)};

@@ -117,9 +117,52 @@ TEST_F(OutputFolderTest, TemporariesOfAnotherRunGoWhateverTheirAttempt) {
     EXPECT_FALSE(exists(leftover)) << preparation.attempt;
   }
   // A first attempt begins a run, even if the run before it looked the same.
-  write_text(output_ + "/" + leftover + "/rank-0.bin", "x");
-  ASSERT_TRUE(prepare_output(*disk_, output_, first(OutputMode::kAuto)));
-  EXPECT_FALSE(exists(leftover));
+  for (const char* same : {R"({"run":"new"})", R"({"run":"new","attempt":0})"}) {
+    write_text(output_ + "/run.json", same);
+    write_text(output_ + "/" + leftover + "/rank-0.bin", "x");
+    ASSERT_TRUE(prepare_output(*disk_, output_, first(OutputMode::kAuto)));
+    EXPECT_FALSE(exists(leftover));
+  }
+}
+
+TEST_F(OutputFolderTest, AnAttemptThatComesLateTouchesNothingOfALaterOnes) {
+  ASSERT_TRUE(prepare_output(*disk_, output_, restart(3, "ours")));
+  const std::string saving = "checkpoints/.attempt-3-step-12/rank-0.bin";
+  write_text(output_ + "/" + saving, "x");
+  write_text(output_ + "/.nonce-0123", "0123");
+  for (const int64_t attempt : {0, 1, 2}) {
+    for (const OutputMode mode : {OutputMode::kAuto, OutputMode::kResume, OutputMode::kOverwrite}) {
+      const auto late =
+          prepare_output(*disk_, output_, {.mode = mode, .run = "ours", .attempt = attempt});
+      ASSERT_FALSE(late);
+      EXPECT_EQ(late.error().code, ErrorCode::kGone);
+      EXPECT_THAT(late.error().message, HasSubstr("attempt 3 has taken over"));
+    }
+  }
+  EXPECT_TRUE(exists(saving));
+  EXPECT_TRUE(exists(".nonce-0123"));
+  EXPECT_TRUE(check_fence(output_, "ours", 3));
+  EXPECT_TRUE(prepare_output(*disk_, output_, restart(3, "ours"))) << "its own process, again";
+  EXPECT_TRUE(prepare_output(*disk_, output_, restart(4, "ours")));
+  EXPECT_EQ(check_fence(output_, "ours", 3).error().code, ErrorCode::kGone);
+  EXPECT_TRUE(prepare_output(*disk_, output_, restart(0, "another run")));
+  EXPECT_EQ(check_fence(output_, "ours", 4).error().code, ErrorCode::kGone);
+}
+
+// The fence stands before anything else happens, so no save slips in behind it.
+TEST_F(OutputFolderTest, ALaterAttemptRaisesItsFenceBeforeItSweeps) {
+  ASSERT_TRUE(prepare_output(*disk_, output_, restart(1, "ours")));
+  int64_t failing_call = 0;
+  bool is_prepared = false;
+  while (!is_prepared) {
+    write_text(output_ + "/run.json", R"({"run":"ours","attempt":1})");
+    const std::string saving = output_ + "/checkpoints/.attempt-1-step-12/rank-0.bin";
+    write_text(saving, "x");
+    FaultyDisk disk(Fault::kFailOnce, failing_call++);
+    is_prepared = prepare_output(disk, output_, restart(2, "ours")).has_value();
+    EXPECT_TRUE(fs::exists(saving) || !check_fence(output_, "ours", 1)) << "call " << failing_call;
+  }
+  EXPECT_GT(failing_call, 3);
 }
 
 TEST_F(OutputFolderTest, MarkersThatAreNotOursNameNoRun) {

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/checkpoint/output_folder.h"
 #include "runtime/checkpoint/reader.h"
 #include "tests/runtime/checkpoint/faulty_disk.h"
 #include "tests/runtime/checkpoint/test_model.h"
@@ -117,6 +118,41 @@ TEST_F(WriterTest, PublishedStepFencesOffALaterPublish) {
   EXPECT_EQ(open_newest(folder_.path())->reader.manifest().attempt, 2);
 }
 
+// A rank of a lost node: its attempt was given up, it lives on, sees the output, and is ahead.
+TEST_F(WriterTest, AZombieOfAnEarlierAttemptPublishesNothingOnceALaterOneHasTakenOver) {
+  const std::string run(kTestRun);
+  ASSERT_TRUE(prepare_output(*disk_, folder_.path(), {.run = run, .attempt = 1}));
+  save(10, 1);
+  const ShardTarget target{.output = folder_.path(), .attempt = 1, .step = 20, .rank = 0};
+  Manifest under_way = test_manifest(20, 1, 1);
+  under_way.pieces = *write_test_shards(*disk_, target, 1);
+
+  ASSERT_TRUE(prepare_output(*disk_, folder_.path(), {.run = run, .attempt = 2}));
+  const auto swept = publish(*disk_, folder_.path(), run, under_way, 2);
+  ASSERT_FALSE(swept) << "what it was saving is removed";
+  for (const int64_t step : {20, 30}) {
+    const auto late = save_test_model(*disk_, folder_.path(), step, 1, 2, 1);
+    ASSERT_FALSE(late);
+    EXPECT_EQ(late.error().code, ErrorCode::kGone);
+    EXPECT_THAT(late.error().message, HasSubstr("attempt 2 has taken over"));
+  }
+  EXPECT_EQ(open_newest(folder_.path())->reader.manifest().step, 10);
+  EXPECT_TRUE(verify_test_model(open_newest(folder_.path())->reader, 1)) << "nothing is pruned";
+  save(20, 2);
+  EXPECT_EQ(open_newest(folder_.path())->reader.manifest().attempt, 2);
+  EXPECT_THAT(names(), ElementsAre("step-10", "step-20"));
+}
+
+TEST_F(WriterTest, AnotherRunsOutputIsNotPublishedInto) {
+  for (const char* holder : {R"({"run":"other","attempt":0})", "touched by hand", "[]"}) {
+    write_text(folder_ / "run.json", holder);
+    const auto late = save_test_model(*disk_, folder_.path(), 10, 5, 1, 2);
+    ASSERT_FALSE(late) << holder;
+    EXPECT_EQ(late.error().code, ErrorCode::kGone) << holder;
+  }
+  EXPECT_FALSE(open_newest(folder_.path()).has_value());
+}
+
 TEST_F(WriterTest, RemovesLeftoversOfEarlierAttemptsAndStepsOnly) {
   for (const char* name : {".attempt-1-step-99", ".attempt-2-step-10", ".attempt-2-step-30",
                            ".attempt-3-step-10", ".pruned-step-5", "damaged-step-7", "mine"}) {
@@ -142,13 +178,13 @@ TEST_F(WriterTest, RefusesToPublishWithoutAShard) {
   const ShardTarget target{.output = folder_.path(), .attempt = 1, .step = 10, .rank = 0};
   Manifest manifest = test_manifest(10, 1, 2);
   manifest.pieces = *write_test_shards(*disk_, target, 2);
-  const auto gap = publish(*disk_, folder_.path(), manifest, 2);
+  const auto gap = publish(*disk_, folder_.path(), std::string(kTestRun), manifest, 2);
   ASSERT_FALSE(gap);
   EXPECT_EQ(gap.error().code, ErrorCode::kDataLoss);
 
   manifest.pieces = *write_test_shards(*disk_, target, 1);
   fs::remove(folder_ / "checkpoints/.attempt-1-step-10/rank-0.bin");
-  const auto missing = publish(*disk_, folder_.path(), manifest, 2);
+  const auto missing = publish(*disk_, folder_.path(), std::string(kTestRun), manifest, 2);
   ASSERT_FALSE(missing);
   EXPECT_THAT(missing.error().message, HasSubstr("rank-0.bin"));
   EXPECT_EQ(open_newest(folder_.path())->reader.manifest().step, 5);

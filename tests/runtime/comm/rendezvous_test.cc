@@ -118,6 +118,55 @@ TEST(RendezvousTest, NamesOnlyTheRankThatDidNotCome) {
   });
 }
 
+// A rank that an operator has given up may live on and dial again, at an address that is the new
+// attempt's by then.
+TEST(RendezvousTest, AZombieOfAnEarlierAttemptDoesNotRejoin) {
+  for (const Backend backend : {Backend::kAuto, Backend::kGloo}) {
+    const int port = free_port();
+    std::atomic<int> num_met{0};
+    std::atomic<int> num_left_out{0};
+    run_ranks(3, [&](int thread) {
+      const bool is_zombie = thread == 2;  // also of rank 1
+      RendezvousOptions options = local_options(is_zombie ? 1 : thread, 2, port, backend);
+      options.attempt = is_zombie ? 3 : 4;
+      if (is_zombie) options.timeout = std::chrono::milliseconds(2000);
+      try {
+        const auto collective = connect(options);
+        ASSERT_FALSE(is_zombie);
+        for (int i = 0; i < 20; ++i) check_all_to_all(*collective, 1000, i);
+        ++num_met;
+      } catch (const RendezvousTimeoutError&) {
+        EXPECT_TRUE(is_zombie);
+        ++num_left_out;
+      } catch (const PeerLostError&) {  // the new attempt ended first
+        EXPECT_TRUE(is_zombie);
+        ++num_left_out;
+      }
+    });
+    EXPECT_EQ(num_met, 2);
+    EXPECT_EQ(num_left_out, 1);
+  }
+}
+
+// Nor does a new attempt take a zombie for the rank that it awaits.
+TEST(RendezvousTest, AnAttemptDoesNotTakeAZombieForItsPeer) {
+  const int port = free_port();
+  std::atomic<int> num_left_out{0};
+  run_ranks(2, [&](int rank) {
+    RendezvousOptions options = local_options(rank, 2, port, Backend::kAuto);
+    options.attempt = rank == 0 ? 4 : 3;
+    options.timeout = std::chrono::milliseconds(rank == 0 ? 4000 : 2000);
+    try {
+      connect(options);
+      FAIL() << "an attempt met another";
+    } catch (const RendezvousTimeoutError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(rank == 0 ? "rank 1" : "rank 0"));
+      ++num_left_out;
+    }
+  });
+  EXPECT_EQ(num_left_out, 2);
+}
+
 TEST(RendezvousTest, TheInterfaceThatIsNamedWins) {
   EXPECT_EQ(address_of_interface("lo", "127.0.0.1"), "127.0.0.1");
   EXPECT_FALSE(address_of_interface("no-such-if", "127.0.0.1"));

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/checkpoint/output_folder.h"
 #include "runtime/checkpoint/reader.h"
 #include "runtime/train/run_error.h"
 #include "runtime/train/train_step.h"
@@ -67,9 +68,12 @@ struct Rank {
       : collective(world),
         state(world.rank(), kRanks),
         board("tiny", 1, world.rank()),
-        saver(
-            {.output = output, .async = async, .keep = 1, .manifest = test_manifest(0, 1, kRanks)},
-            state.slices(), world, disk, common::Log(), board) {}
+        saver({.output = output,
+               .run = *prepared_run(output),
+               .async = async,
+               .keep = 1,
+               .manifest = test_manifest(0, 1, kRanks)},
+              state.slices(), world, disk, common::Log(), board) {}
 
   void begin(int64_t step) {
     state.set_step(step);

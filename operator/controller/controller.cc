@@ -36,9 +36,10 @@ void work(kube::WorkQueue& queue, Reconciler& reconciler, ControllerMetrics& met
           const std::stop_token& stop) {
   const common::Log log;
   while (const std::optional<kube::ObjectKey> key = queue.get(stop)) {
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = ControllerMetrics::Clock::now();
+    metrics.on_work(begin);
     const auto finish = [&](ReconcileResult result) {
-      metrics.on_reconcile(result, std::chrono::steady_clock::now() - begin);
+      metrics.on_reconcile(result, begin, ControllerMetrics::Clock::now());
     };
     Result<Outcome> outcome = Outcome::await_change();
     try {
@@ -105,7 +106,7 @@ void stop_workers(std::vector<std::jthread>& workers, std::stop_source& calls) {
 
 Result<void> run_controller(const ControllerOptions& options, int signal_fd) {
   const common::Log log;
-  ControllerMetrics metrics;
+  ControllerMetrics metrics(options.num_workers);
   kube::HttpClientOptions client_options;
   client_options.observer = metrics.request_observer();
   client_options.request_timeout = options.request_timeout;

@@ -12,7 +12,8 @@ namespace {
 
 const std::vector<double> kSeconds = {0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30};
 const std::map<std::string, std::string> kController = {{"controller", "trainingjob"}};
-const std::map<std::string, std::string> kQueue = {{"name", "trainingjob"}};
+const std::map<std::string, std::string> kQueue = {{"name", "trainingjob"},
+                                                   {"controller", "trainingjob"}};
 
 std::string result_label(ReconcileResult result) {
   switch (result) {
@@ -25,6 +26,22 @@ std::string result_label(ReconcileResult result) {
   }
   return "error";
 }
+
+common::MetricName reconciles(ReconcileResult result) {
+  std::map<std::string, std::string> labels = kController;
+  labels["result"] = result_label(result);
+  return {"controller_runtime_reconcile_total", "Reconciles.", labels};
+}
+
+const common::MetricName kErrors{"controller_runtime_reconcile_errors_total", "Failed reconciles.",
+                                 kController};
+const common::MetricName kReconcileTime{"controller_runtime_reconcile_time_seconds",
+                                        "Time of a reconcile.", kController};
+const common::MetricName kDepth{"workqueue_depth", "Keys that wait.", kQueue};
+const common::MetricName kAdds{"workqueue_adds_total", "Keys added.", kQueue};
+const common::MetricName kRetries{"workqueue_retries_total", "Keys added after a failure.", kQueue};
+const common::MetricName kWaits{"workqueue_queue_duration_seconds", "Time in the queue.", kQueue};
+const common::MetricName kWorks{"workqueue_work_duration_seconds", "Time of work.", kQueue};
 
 // The series of one job.
 void tell_job(const api::TrainingJob& job, common::Metrics& now) {
@@ -65,6 +82,18 @@ void tell_job(const api::TrainingJob& job, common::Metrics& now) {
 
 }  // namespace
 
+ControllerMetrics::ControllerMetrics(int num_workers) : num_workers_(num_workers) {
+  for (const ReconcileResult result :
+       {ReconcileResult::kSuccess, ReconcileResult::kRequeueAfter, ReconcileResult::kError}) {
+    metrics_.counter(reconciles(result));
+  }
+  for (const common::MetricName* name : {&kErrors, &kAdds, &kRetries}) metrics_.counter(*name);
+  for (const common::MetricName* name : {&kReconcileTime, &kWaits, &kWorks}) {
+    metrics_.histogram(*name, kSeconds);
+  }
+  metrics_.gauge(kDepth);
+}
+
 kube::RequestObserver ControllerMetrics::request_observer() {
   return {[this](std::string_view method, std::string_view code, const std::string& host,
                  std::chrono::duration<double> elapsed) {
@@ -85,43 +114,59 @@ kube::RequestObserver ControllerMetrics::request_observer() {
 kube::QueueObserver ControllerMetrics::queue_observer() {
   kube::QueueObserver observer;
   observer.on_depth = [this](std::size_t depth) {
-    metrics_.gauge({"workqueue_depth", "Keys that wait.", kQueue}).Set(static_cast<double>(depth));
+    metrics_.gauge(kDepth).Set(static_cast<double>(depth));
   };
-  observer.on_add = [this] {
-    metrics_.counter({"workqueue_adds_total", "Keys added.", kQueue}).Increment();
-  };
-  observer.on_retry = [this] {
-    metrics_.counter({"workqueue_retries_total", "Keys added after a failure.", kQueue})
-        .Increment();
-  };
+  observer.on_add = [this] { metrics_.counter(kAdds).Increment(); };
+  observer.on_retry = [this] { metrics_.counter(kRetries).Increment(); };
   observer.on_get = [this](std::chrono::duration<double> waited) {
-    metrics_.histogram({"workqueue_queue_duration_seconds", "Time in the queue.", kQueue}, kSeconds)
-        .Observe(waited.count());
+    metrics_.histogram(kWaits, kSeconds).Observe(waited.count());
   };
   observer.on_done = [this](std::chrono::duration<double> worked) {
-    metrics_.histogram({"workqueue_work_duration_seconds", "Time of work.", kQueue}, kSeconds)
-        .Observe(worked.count());
+    metrics_.histogram(kWorks, kSeconds).Observe(worked.count());
   };
   return observer;
 }
 
-void ControllerMetrics::on_reconcile(ReconcileResult result,
-                                     std::chrono::duration<double> elapsed) {
-  std::map<std::string, std::string> labels = kController;
-  labels["result"] = result_label(result);
-  metrics_.counter({"controller_runtime_reconcile_total", "Reconciles.", labels}).Increment();
-  if (result == ReconcileResult::kError) {
-    metrics_
-        .counter({"controller_runtime_reconcile_errors_total", "Failed reconciles.", kController})
-        .Increment();
-  }
-  metrics_
-      .histogram({"controller_runtime_reconcile_time_seconds", "Time of a reconcile.", kController},
-                 kSeconds)
-      .Observe(elapsed.count());
+void ControllerMetrics::on_work(Clock::time_point begin) {
+  const kube::MutexLock lock(mutex_);
+  begun_.insert(begin);
 }
 
-std::string ControllerMetrics::text(const std::vector<api::TrainingJob>& jobs) {
+void ControllerMetrics::on_reconcile(ReconcileResult result, Clock::time_point begin,
+                                     Clock::time_point end) {
+  metrics_.counter(reconciles(result)).Increment();
+  if (result == ReconcileResult::kError) metrics_.counter(kErrors).Increment();
+  const std::chrono::duration<double> elapsed = end - begin;
+  metrics_.histogram(kReconcileTime, kSeconds).Observe(elapsed.count());
+  const kube::MutexLock lock(mutex_);
+  if (const auto work = begun_.find(begin); work != begun_.end()) begun_.erase(work);
+}
+
+// What is under way at this moment.
+void ControllerMetrics::tell_workers(Clock::time_point at, common::Metrics& now) const {
+  std::chrono::duration<double> unfinished{0};
+  std::chrono::duration<double> longest{0};
+  std::size_t num_active = 0;
+  {
+    const kube::MutexLock lock(mutex_);
+    num_active = begun_.size();
+    for (const Clock::time_point begin : begun_) unfinished += at - begin;
+    if (!begun_.empty()) longest = at - *begun_.begin();
+  }
+  const auto set = [&now](const char* name, const char* help,
+                          const std::map<std::string, std::string>& labels, double value) {
+    now.gauge({name, help, labels}).Set(value);
+  };
+  set("controller_runtime_active_workers", "Workers at a job.", kController,
+      static_cast<double>(num_active));
+  set("controller_runtime_max_concurrent_reconciles", "Workers.", kController, num_workers_);
+  set("workqueue_unfinished_work_seconds", "Time that the jobs in work have taken so far.", kQueue,
+      unfinished.count());
+  set("workqueue_longest_running_processor_seconds", "The longest of them.", kQueue,
+      longest.count());
+}
+
+std::string ControllerMetrics::text(const std::vector<api::TrainingJob>& jobs) const {
   // Series of single jobs are made for this answer only, so a deleted job leaves none behind.
   common::Metrics now;
   std::size_t num_told = 0;
@@ -134,6 +179,7 @@ std::string ControllerMetrics::text(const std::vector<api::TrainingJob>& jobs) {
   }
   now.gauge({"lockstep_jobs_without_series", "Unfinished jobs beyond the limit of series.", {}})
       .Set(static_cast<double>(num_told - std::min(num_told, kMaxJobSeries)));
+  tell_workers(Clock::now(), now);
   now.gauge({"process_resident_memory_bytes", "Resident memory.", {}})
       .Set(common::resident_bytes());
   return metrics_.text() + now.text();

@@ -3,10 +3,12 @@
 
 #include <chrono>
 #include <cstddef>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "operator/api/training_job.h"
+#include "operator/kube/mutex.h"
 #include "operator/kube/observer.h"
 #include "runtime/common/metrics.h"
 
@@ -16,21 +18,32 @@ enum class ReconcileResult { kSuccess, kRequeueAfter, kError };
 
 class ControllerMetrics {
  public:
+  // Every series without a label of a request or a job begins at 0.
+  explicit ControllerMetrics(int num_workers);
+
   // Observers that count into this object, which must outlive them.
   kube::RequestObserver request_observer();
   kube::QueueObserver queue_observer();
 
-  void on_reconcile(ReconcileResult result, std::chrono::duration<double> elapsed);
+  using Clock = std::chrono::steady_clock;
+  // A worker takes up a job; every call has its on_reconcile() with the same `begin`.
+  void on_work(Clock::time_point begin);
+  void on_reconcile(ReconcileResult result, Clock::time_point begin, Clock::time_point end);
 
   // The text of all series; lockstep_jobs{state} and lockstep_job_* come from `jobs`. A job that
   // has finished has no series of its own, and no more than kMaxJobSeries jobs have: what a scrape
   // costs is bounded.
-  std::string text(const std::vector<api::TrainingJob>& jobs);
+  std::string text(const std::vector<api::TrainingJob>& jobs) const;
 
   static constexpr std::size_t kMaxJobSeries = 1000;
 
  private:
+  void tell_workers(Clock::time_point at, common::Metrics& now) const;
+
+  const int num_workers_;
   common::Metrics metrics_;
+  mutable kube::Mutex mutex_;
+  std::multiset<Clock::time_point> begun_ GUARDED_BY(mutex_);  // of the reconciles under way
 };
 
 }  // namespace lockstep::control

@@ -18,6 +18,7 @@ using common::ExitCodeInfo;
 using common::TerminationMessage;
 
 constexpr std::string_view kOomKilled = "OOMKilled";
+constexpr std::string_view kCudaOutOfMemory = "CudaOutOfMemory";
 constexpr std::size_t kMaxMessageBytes = 1024;
 
 // Reasons that the kubelet and the control plane give to pods that they end, or refuse to start,
@@ -53,6 +54,26 @@ std::string presentable(std::string_view text) {
   const std::string bounded(text.substr(0, kMaxMessageBytes));
   const std::string valid = json(bounded).dump(-1, ' ', false, json::error_handler_t::replace);
   return json::parse(valid).get<std::string>();
+}
+
+// True if a program of PyTorch says that a GPU's memory ran out. The words are in the tail of its
+// log, not always in the last line: torchrun adds a summary.
+// Source: pytorch c10/cuda/CUDACachingAllocator.cpp, torch/csrc/Exceptions.cpp.
+bool is_cuda_out_of_memory(std::string_view text) {
+  constexpr std::array<std::string_view, 3> kWords = {"CUDA out of memory", "HIP out of memory",
+                                                      "CUDA error: out of memory"};
+  return std::any_of(kWords.begin(), kWords.end(), [text](std::string_view words) {
+    return text.find(words) != std::string_view::npos;
+  });
+}
+
+// The line of `text` that says so.
+std::string_view line_with_out_of_memory(std::string_view text) {
+  const std::size_t at = text.find("out of memory");
+  const std::size_t begin = text.find_last_of("\r\n", at);
+  const std::size_t end = text.find_first_of("\r\n", at);
+  text = text.substr(0, end);
+  return begin == std::string_view::npos ? text : text.substr(begin + 1);
 }
 
 std::string describe_exit(int64_t exit_code) {
@@ -94,6 +115,17 @@ void judge_exit(const ContainerExit& exit, const std::optional<ExitCodeInfo>& in
   failure.is_preemption = info->code == ExitCode::kPreempted;
   failure.blames_node = failure.verdict == Verdict::kRestart && !failure.is_peer_loss &&
                         info->code != ExitCode::kOutOfMemory;
+}
+
+// A GPU's memory, not the container's: the kubelet knows nothing of it.
+void judge_cuda_out_of_memory(std::string_view text, RankFailure& failure) {
+  failure.verdict = Verdict::kRestart;
+  failure.reason = kCudaOutOfMemory;
+  failure.message = presentable(line_with_out_of_memory(text));
+  failure.blames_node = false;
+  failure.hint =
+      "the GPU's memory ran out, not the container's: use a smaller micro-batch, shard the model "
+      "over more ranks, or recompute activations";
 }
 
 // Fills in what the exit itself tells, before any verdict.
@@ -143,7 +175,11 @@ RankFailure classify(const PodView& pod, PodRanks ranks, bool typed_exit_codes) 
     return failure;
   }
   if (pod.exit) {
-    judge_exit(*pod.exit, typed_exit(*pod.exit, typed_exit_codes, told), failure);
+    const std::optional<ExitCodeInfo> info = typed_exit(*pod.exit, typed_exit_codes, told);
+    judge_exit(*pod.exit, info, failure);
+    if (!info && is_cuda_out_of_memory(pod.exit->message)) {
+      judge_cuda_out_of_memory(pod.exit->message, failure);
+    }
   } else {
     failure.message = "the pod failed without an exit code";
     if (!pod.reason.empty()) failure.message += ": " + presentable(pod.reason);

@@ -87,6 +87,39 @@ TEST(FailureTest, OutOfMemoryKillIsRecognisedByReasonNotByCode) {
   }
 }
 
+// What a program of the user's own leaves in the tail of its log.
+TEST(FailureTest, MemoryOfAGpuIsToldFromTheContainers) {
+  const std::string words =
+      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total "
+      "capacity of 79.15 GiB of which 2.00 MiB is free.";
+  for (const std::string& log :
+       {words, "Traceback (most recent call last):\n" + words + "\n",
+        "step 3\n" + words + "\nE1122 failed (exitcode: 1) local_rank: 0\n=====\n"}) {
+    PodView pod = failed_pod(1);
+    pod.exit->message = log;
+    const RankFailure failure = classify(pod, {2}, false);
+    EXPECT_EQ(failure.reason, "CudaOutOfMemory");
+    EXPECT_EQ(failure.verdict, Verdict::kRestart);
+    EXPECT_EQ(failure.message, words);
+    EXPECT_NE(failure.hint.find("not the container's"), std::string::npos);
+    EXPECT_FALSE(failure.blames_node);
+    pod.exit->reason = "OOMKilled";  // the kernel's word counts more than an older line of the log
+    EXPECT_EQ(classify(pod, {2}, false).reason, "OOMKilled");
+  }
+  for (const char* log : {"RuntimeError: CUDA error: out of memory", "HIP out of memory."}) {
+    PodView pod = failed_pod(1);
+    pod.exit->message = log;
+    EXPECT_EQ(classify(pod, {2}, false).reason, "CudaOutOfMemory") << log;
+    EXPECT_EQ(classify(pod, {2}, false).message, log);
+  }
+  PodView other = failed_pod(1);
+  other.exit->message = "the out of memory handler is on";
+  EXPECT_EQ(classify(other, {2}, false).reason, "ExitCode1");
+  // Our own ranks say it by their exit code.
+  PodView typed = failed_pod(static_cast<int>(ExitCode::kOutOfMemory));
+  EXPECT_EQ(classify(typed, {2}, true).reason, "OutOfMemory");
+}
+
 TEST(FailureTest, TheNodesReasonsCostNothing) {
   for (const char* reason : {"Evicted", "Preempting", "NodeLost", "Terminated", "NodeShutdown",
                              "OutOfcpu", "OutOfnvidia.com/gpu", "UnexpectedAdmissionError"}) {

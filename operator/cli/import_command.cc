@@ -10,21 +10,53 @@
 
 namespace lockstep::cli {
 
-int import_config(const ImportArguments& arguments) {
-  const common::Result<std::string> text = api::read_config_file(arguments.file);
-  if (!text) {
-    std::cerr << "error: " << text.error().message;
-    if (!text.error().hint.empty()) std::cerr << " (" << text.error().hint << ")";
-    std::cerr << "\n";
-    return kInvalidFile;
+namespace {
+
+void print_error(const common::Error& error) {
+  std::cerr << "error: " << error.message;
+  if (!error.hint.empty()) std::cerr << " (" << error.hint << ")";
+  std::cerr << "\n";
+}
+
+// What a command line names and is there; the conversion says what lacks.
+convert::NamedFiles read_named_files(const std::vector<std::string>& words) {
+  convert::NamedFiles files;
+  for (const std::string& path : convert::files_of_command_line(words)) {
+    if (const common::Result<std::string> text = api::read_config_file(path)) files[path] = *text;
   }
-  const std::string name = std::filesystem::path(arguments.file).filename().string();
-  const convert::Imported imported = convert::import_text(
-      *text, {.file_name = name, .from = arguments.from, .sets = arguments.sets});
+  return files;
+}
+
+}  // namespace
+
+int import_config(const ImportArguments& arguments) {
+  const bool is_file = arguments.source.size() == 1;
+  if (!is_file && arguments.from != "auto") {
+    std::cerr << "error: --from is of a file; a command line names its tool itself\n";
+    return kUsage;
+  }
+  std::string name = "command line";
+  convert::Imported imported;
+  if (is_file) {
+    const std::string& file = arguments.source.front();
+    const common::Result<std::string> text = api::read_config_file(file);
+    if (!text) {
+      print_error(text.error());
+      return kInvalidFile;
+    }
+    name = std::filesystem::path(file).filename().string();
+    imported = convert::import_text(
+        *text, {.file_name = name, .from = arguments.from, .sets = arguments.sets});
+  } else {
+    imported =
+        convert::import_command_line(arguments.source, read_named_files(arguments.source),
+                                     {.file_name = name, .from = "auto", .sets = arguments.sets});
+  }
   const convert::Conversion& conversion = imported.conversion;
   if (imported.manifest.empty()) {
     for (const common::Problem& problem : conversion.problems) {
-      std::cerr << "error: " << common::to_string(problem, arguments.file) << "\n";
+      std::cerr << "error: "
+                << common::to_string(problem, is_file ? arguments.source.front() : name) << "\n";
     }
     return kInvalidFile;
   }

@@ -43,11 +43,15 @@ void add_manifest_arguments(CLI::App& verb, ManifestArguments& arguments) {
 void add_import(CLI::App& app, ImportArguments& arguments) {
   CLI::App& verb = *app.add_subcommand(
       "import", "make a manifest of another tool's configuration, and say what became of each key");
-  verb.add_option("file", arguments.file, "the configuration, e.g. ds_config.json")->required();
+  verb.add_option("source", arguments.source,
+                  "a file, e.g. ds_config.json; or behind -- a command line: torchrun, accelerate "
+                  "launch, deepspeed, aitraining")
+      ->required();
   verb.add_option("--from", arguments.from, "whose it is, unless what is in it tells")
       ->check(CLI::IsMember(convert::source_kinds()));
   verb.add_option("--set", arguments.sets,
-                  "path=value for what the configuration leaves open; may be repeated");
+                  "path=value for what the configuration leaves open; may be repeated")
+      ->allow_extra_args(false);  // else it would take "--" for its own
   verb.add_option("--output", arguments.output, "json: manifest and lists, for machines")
       ->check(CLI::IsMember({"yaml", "json"}));
   verb.footer(

@@ -191,7 +191,7 @@ Table data_rows() {
     table.push_back({key, refuse_unless_off(kConvert)});
   }
   table.push_back({"apply_chat_template", always(true, "only under a chat template")});
-  table.push_back({"conversation_extension", refuse_unless_off(kConvert)});
+  table.push_back({"conversation_extension", refuse_above_one(kConvert)});
   table.push_back({"suggested_chat_template", without_effect("only under a chat template")});
   return table;
 }

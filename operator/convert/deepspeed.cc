@@ -243,14 +243,17 @@ Table refused_rows() {
   const auto named = [](const std::string& what) {
     return refuse_unless_off(what + " is not supported by this version");
   };
+  const auto sized = [](const std::string& what) {
+    return refuse_above_one(what + " is not supported by this version");
+  };
   return {
-      {"tensor_parallel.autotp_size", named("tensor parallelism")},
-      {"tensor_parallel.tp_size", named("tensor parallelism")},
+      {"tensor_parallel.autotp_size", sized("tensor parallelism")},
+      {"tensor_parallel.tp_size", sized("tensor parallelism")},
       {"tensor_parallel.dtype", without_effect("precision decides")},
-      {"tensor_parallel_size", named("tensor parallelism")},
-      {"sequence_parallel_size", named("sequence parallelism")},
+      {"tensor_parallel_size", sized("tensor parallelism")},
+      {"sequence_parallel_size", sized("sequence parallelism")},
       {"pipeline", named("pipeline parallelism")},
-      {"expert_parallel", named("expert parallelism")},
+      {"expert_parallel", sized("expert parallelism")},
       {"moe", named("mixture of experts")},
       {"use_data_before_expert_parallelism", named("expert parallelism")},
       {"hybrid_engine", named("generation in training (hybrid engine)")},

@@ -149,8 +149,7 @@ Table deepspeed_optimizer_rows() {
        {"freeze_step", "var_freeze_step", "var_update_scaler", "local_step_scaler",
         "local_step_clipper", "cuda_aware", "comm_backend_name", "max_coeff", "min_coeff",
         "coeff_beta", "factor_max", "factor_min", "factor_threshold"}) {
-    table.push_back({optimizer + key,
-                     [kOneBit](const json&, Draft&) { return std::optional(refused(kOneBit)); }});
+    table.push_back({optimizer + key, refuse(kOneBit)});
   }
   return table;
 }

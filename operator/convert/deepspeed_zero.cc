@@ -134,13 +134,38 @@ void add_offload(Table& table) {
   }
 }
 
-}  // namespace
-
-Table deepspeed_zero_rows() {
+// What the runtime decides by itself.
+void add_without_effect(Table& table) {
   const std::string root = "zero_optimization.";
   constexpr const char* kUnits = "a unit is a layer: parallelism.prefetchUnits counts them";
   constexpr const char* kAllSharded = "every weight is sharded, small ones too";
   constexpr const char* kSchedule = "the runtime's own: it changes no number";
+  for (const char* const key :
+       {"stage3_prefetch_bucket_size", "prefetch_bucket_size", "stage3_max_live_parameters",
+        "max_live_parameters", "stage3_max_reuse_distance", "max_reuse_distance",
+        "stage3_module_granularity_threshold", "leaf_module"}) {
+    table.push_back({root + key, without_effect(kUnits)});
+  }
+  for (const char* const key :
+       {"stage3_param_persistence_threshold", "param_persistence_threshold",
+        "stage3_model_persistence_threshold", "model_persistence_threshold"}) {
+    table.push_back({root + key, without_effect(kAllSharded)});
+  }
+  for (const char* const key :
+       {"sub_group_size", "round_robin_gradients", "ignore_unused_parameters", "legacy_stage1",
+        "use_multi_rank_bucket_allreduce", "stage3_use_all_reduce_for_fetch_params",
+        "stage3_allgather_sequential", "stage3_partition_stream_chunk_size",
+        "memory_efficient_linear", "pipeline_loading_checkpoint", "override_module_apply",
+        "log_trace_cache_warnings", "enable_sanity_checks",
+        "save_muon_momentum_buffer_in_memory"}) {
+    table.push_back({root + key, without_effect(kSchedule)});
+  }
+}
+
+}  // namespace
+
+Table deepspeed_zero_rows() {
+  const std::string root = "zero_optimization.";
   constexpr const char* kLossy = "rounds what ranks exchange; only reduceDtype: bf16 does so here";
   Table table = {
       {"zero_optimization", take_section},
@@ -162,33 +187,14 @@ Table deepspeed_zero_rows() {
        without_effect("every checkpoint is read by any number of ranks")},
       {root + "load_from_fp32_weights", always(true, "masters are always kept and read in fp32")},
       {root + "zero_hpz_partition_size",
-       change_unless_off("no second copy of the shards; parallelism.shardRanks shards in groups")},
+       always(1, "no second copy of the shards; parallelism.shardRanks shards in groups")},
       {root + "zero_quantized_weights", refuse_unless_off(kLossy)},
       {root + "zero_quantized_nontrainable_weights", refuse_unless_off(kLossy)},
       {root + "zero_quantized_gradients", refuse_unless_off(kLossy)},
       {root + "zeropp_loco_param", refuse_unless_off(kLossy)},
       {root + "zenflow", refuse_unless_off("ZenFlow delays updates: other numbers")},
   };
-  for (const char* const key :
-       {"stage3_prefetch_bucket_size", "prefetch_bucket_size", "stage3_max_live_parameters",
-        "max_live_parameters", "stage3_max_reuse_distance", "max_reuse_distance",
-        "stage3_module_granularity_threshold", "leaf_module"}) {
-    table.push_back({root + key, without_effect(kUnits)});
-  }
-  for (const char* const key :
-       {"stage3_param_persistence_threshold", "param_persistence_threshold",
-        "stage3_model_persistence_threshold", "model_persistence_threshold"}) {
-    table.push_back({root + key, without_effect(kAllSharded)});
-  }
-  for (const char* const key :
-       {"sub_group_size", "round_robin_gradients", "ignore_unused_parameters", "legacy_stage1",
-        "use_multi_rank_bucket_allreduce", "stage3_use_all_reduce_for_fetch_params",
-        "stage3_allgather_sequential", "stage3_partition_stream_chunk_size",
-        "memory_efficient_linear", "pipeline_loading_checkpoint", "override_module_apply",
-        "log_trace_cache_warnings", "enable_sanity_checks",
-        "save_muon_momentum_buffer_in_memory"}) {
-    table.push_back({root + key, without_effect(kSchedule)});
-  }
+  add_without_effect(table);
   add_offload(table);
   return table;
 }

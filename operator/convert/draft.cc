@@ -162,7 +162,7 @@ bool is_auto(const json& value) {
 bool is_off(const json& value) {
   if (value.is_null()) return true;
   if (value.is_boolean()) return !value.get<bool>();
-  if (value.is_number()) return value == 0 || value == 1;
+  if (value.is_number()) return value == 0;
   if (value.is_structured()) {
     return value.empty() ||
            (value.is_object() && value.contains("enabled") && value.at("enabled") == false);

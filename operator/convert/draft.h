@@ -59,7 +59,7 @@ Misfit misfit(const std::string& field, const nlohmann::json& value);
 
 // True for "auto", which Transformers and Accelerate fill in.
 bool is_auto(const nlohmann::json& value);
-// True for what switches a feature off: null, false, 0, 1, "", "none", "no", "off", [] and {}.
+// True for what switches a feature off: null, false, 0, "", "none", "no", "off", [] and {}.
 bool is_off(const nlohmann::json& value);
 // The value as an integer where it is one: 5e8 is.
 std::optional<int64_t> whole(const nlohmann::json& value);

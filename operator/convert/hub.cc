@@ -9,6 +9,10 @@ namespace {
 
 using nlohmann::json;
 
+std::string word_of(const json& value) {
+  return value.is_string() ? value.get<std::string>() : "";
+}
+
 bool ends_with_any(const std::string& text, const std::vector<std::string>& ends) {
   return std::any_of(ends.begin(), ends.end(),
                      [&text](const std::string& end) { return text.ends_with(end); });
@@ -25,36 +29,47 @@ std::string name_of(const std::string& hub_name) {
   return hub_name.substr(hub_name.find('/') + 1);
 }
 
+// A name on the hub as a path here, which the user has to fill.
+Verdict take_folder(const std::string& field, const std::string& path, const std::string& what,
+                    Draft& draft) {
+  Verdict verdict = draft.change(field, path, what);
+  if (verdict.fate == Fate::kChanged) {
+    draft.remarks.push_back({.field = field, .fill_in = true, .text = what});
+  }
+  return verdict;
+}
+
 }  // namespace
 
 Verdict take_pretrained(const json& value, Draft& draft) {
-  if (!value.is_string() || value == "") return broken("must name a model, found " + value.dump());
-  const auto model = value.get<std::string>();
+  const std::string model = word_of(value);
+  if (model.empty()) return broken("must name a model, found " + value.dump());
   if (draft.map("train.tokenizer.type", "hf").fate == Fate::kRefused) {
     draft.fill_in("train.tokenizer.type", "bytes",
                   "the model's own tokenizer is not supported by this version");
   }
   if (!is_hub_name(model)) return draft.map("train.model.path", model);
-  return draft.change("train.model.path", "/models/" + name_of(model),
-                      "a folder here: download " + model + " into it");
+  return take_folder("train.model.path", "/models/" + name_of(model),
+                     "download " + model + " into it", draft);
 }
 
 Verdict take_dataset(const std::string& field, const json& value, Draft& draft) {
-  if (!value.is_string() || value == "") return broken("must name data, found " + value.dump());
-  const auto data = value.get<std::string>();
+  const std::string data = word_of(value);
+  if (data.empty()) return broken("must name data, found " + value.dump());
   if (ends_with_any(data, {".csv", ".parquet", ".arrow"})) {
     return refused("data come as text, JSON lines or tokens here; convert them before");
   }
   if (!is_hub_name(data)) return draft.map(field, data);
-  return draft.change(field, "/data/" + name_of(data) + "/*.jsonl",
-                      "files here: download " + data + " as JSON lines");
+  return take_folder(field, "/data/" + name_of(data) + "/*.jsonl",
+                     "download " + data + " as JSON lines", draft);
 }
 
 Verdict take_job_name(const json& value, Draft& draft) {
-  if (!value.is_string() || value == "") return broken("must be a name, found " + value.dump());
-  const std::string name = api::job_name_from_file(value.get<std::string>());
+  const std::string given = word_of(value);
+  if (given.empty()) return broken("must be a name, found " + value.dump());
+  const std::string name = api::job_name_from_file(given);
   draft.metadata["name"] = name;
-  if (name == value.get<std::string>()) return mapped("metadata.name");
+  if (name == given) return mapped("metadata.name");
   return changed("metadata.name is " + name + ": lower-case letters, digits and '-'");
 }
 

@@ -141,4 +141,12 @@ Imported import_text(const std::string& text, const ImportOptions& options) {
   return imported;
 }
 
+Imported import_command_line(const std::vector<std::string>& words, const NamedFiles& files,
+                             const ImportOptions& options) {
+  Imported imported;
+  imported.conversion = convert_command_line(words, files);
+  if (!common::has_errors(imported.conversion.problems)) finish(options, imported);
+  return imported;
+}
+
 }  // namespace lockstep::convert

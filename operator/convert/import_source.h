@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "operator/convert/conversion.h"
+#include "operator/convert/launch_line.h"
 #include "runtime/common/document.h"
 
 namespace lockstep::convert {
@@ -26,5 +27,11 @@ const std::vector<std::string>& source_kinds();
 // Reads `text`, converts it, fills in what it lacks, and holds the manifest against the same check
 // as lockstep validate: what that finds is in conversion.problems, too. Pure; never throws.
 Imported import_text(const std::string& text, const ImportOptions& options);
+
+// The same of a launcher's command line (launch_line.h): {"torchrun", "--nproc-per-node=4", ...}.
+//   files: contents of what files_of_command_line() names.
+// options.file_name and options.from do not count.
+Imported import_command_line(const std::vector<std::string>& words, const NamedFiles& files,
+                             const ImportOptions& options);
 
 }  // namespace lockstep::convert

@@ -52,8 +52,8 @@ Take with_lora(Take take) {
 std::optional<Verdict> take_save_samples(const json& value, Draft& draft) {
   const std::string field = "train.checkpoint.everySteps";
   const std::optional<int64_t> samples = whole(value);
-  if (!samples || *samples < 0) return broken("must be a number of samples, found " + value.dump());
-  if (*samples == 0) return draft.map(field, 0);
+  if (!samples) return broken("must be a number of samples, found " + value.dump());
+  if (*samples <= 0) return draft.map(field, 0);
   const json* batch = draft.number("train.effective_batch_size");
   const int64_t per_step = batch == nullptr ? 1 : std::max<int64_t>(whole(*batch).value_or(1), 1);
   return draft.change(field, std::max<int64_t>(*samples / per_step, 1),
@@ -117,6 +117,11 @@ Table train_rows() {
       {root + "disable_flash_attn", without_effect("attention is the runtime's own")},
       {root + "use_dolomite", without_effect("attention is the runtime's own")},
   };
+  return table;
+}
+
+Table argument_and_phase_rows() {
+  Table table;
   for (const char* const group : {"train.", "train.additional_args."}) {
     const std::string at = group;
     table.push_back({at + "learning_rate", same("train.optimizer.lr")});
@@ -129,7 +134,8 @@ Table train_rows() {
         "phased_phase1_samples_per_save", "phased_phase1_learning_rate",
         "phased_phase2_effective_batch_size", "phased_phase2_num_epochs",
         "phased_phase2_samples_per_save", "phased_phase2_learning_rate"}) {
-    table.push_back({root + key, without_effect("a phase is a job of its own")});
+    table.push_back(
+        {std::string("train.").append(key), without_effect("a phase is a job of its own")});
   }
   return table;
 }
@@ -165,7 +171,9 @@ Table guide_rows() {
 const Table& instructlab_table() {
   static const Table table = [] {
     Table all = train_rows();
-    for (Row& row : guide_rows()) all.push_back(std::move(row));
+    for (Table part : {argument_and_phase_rows(), guide_rows()}) {
+      for (Row& row : part) all.push_back(std::move(row));
+    }
     for (const char* const key : {"chat", "evaluate", "general", "generate", "serve", "rag"}) {
       all.push_back({key, without_effect("is of another ilab command: nothing to train")});
     }

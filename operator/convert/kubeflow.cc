@@ -101,7 +101,7 @@ Take of_role(const std::string& role, const std::string& below, Take take) {
 Table role_rows(const std::string& role) {
   const std::string root = kReplicas + role + ".";
   Table table = {{root + "replicas", take_replicas}, {root + "restartPolicy", take_restart_policy}};
-  for (Table rows :
+  for (const Table& rows :
        {pod_rows("template."),
         container_rows(std::string("template.spec.containers.") + kMainContainer + ".")}) {
     for (const Row& row : rows) table.push_back({root + row.key, of_role(role, row.key, row.take)});

@@ -62,10 +62,6 @@ std::optional<Verdict> take_sidecars(const json& value, Draft& draft) {
   return Verdict{.field = "template"};
 }
 
-Take refuse(std::string text) {
-  return [text = std::move(text)](const json&, Draft&) { return std::optional(refused(text)); };
-}
-
 }  // namespace
 
 Take into_template(std::string path) {

@@ -93,9 +93,20 @@ Take without_effect(std::string text) {
   return [text = std::move(text)](const json&, Draft&) { return std::optional(changed(text)); };
 }
 
+Take refuse(std::string text) {
+  return [text = std::move(text)](const json&, Draft&) { return std::optional(refused(text)); };
+}
+
 Take refuse_unless_off(std::string text) {
   return [text = std::move(text)](const json& value, Draft&) {
     return std::optional(is_off(value) ? mapped(kOff) : refused(text));
+  };
+}
+
+Take refuse_above_one(std::string text) {
+  return [text = std::move(text)](const json& value, Draft&) {
+    const bool is_one = value.is_number() && value == 1;
+    return std::optional(is_one || is_off(value) ? mapped(kOff) : refused(text));
   };
 }
 

@@ -29,8 +29,12 @@ Take same(std::string field, std::string text = "");
 Take always(nlohmann::json value, std::string text);
 // It decides nothing here; `text` says what does.
 Take without_effect(std::string text);
+// Lockstep does not have it, whatever its value.
+Take refuse(std::string text);
 // Lockstep does not have it; mapped if it is switched off.
 Take refuse_unless_off(std::string text);
+// A size of groups that Lockstep does not have; mapped if it is 1 or off.
+Take refuse_above_one(std::string text);
 // Something else serves in its place; mapped if it is switched off.
 Take change_unless_off(std::string text);
 // Keys below count only if `enabled` is there and not false; else all of it is mapped as off.

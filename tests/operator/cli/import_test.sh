@@ -53,3 +53,26 @@ expect_text "with the field" typo.log 'train.stepz'
 expect_status "machines read one object" "$(run json import ds.json --output json)" 0
 expect_text "with the lists" json.out '"refused": []'
 expect_text "and the manifest" json.out '"strategy": "zero2"'
+
+expect_status "a command line stands behind --" "$(run line import -- torchrun --nproc-per-node 2 train.py --lr 0.1)" 0
+expect_text "its script becomes the job's command" line.out 'args: ["train.py", "--lr", "0.1"]'
+expect_text "what it cannot say is marked" line.out 'image: "registry.example/train:1"  # CHANGE'
+expect_status "--set may stand before it" "$(run set-line import --set image=mine:1 -- torchrun train.py)" 0
+expect_text "and takes one value" set-line.out 'image: "mine:1"'
+expect_status "an unknown flag is refused" "$(run flag import -- torchrun --nproc 2 train.py)" 3
+expect_text "by name" flag.log '--nproc: unknown flag'
+expect_status "--from with a command line is a wrong command line" "$(run both import --from deepspeed -- torchrun train.py)" 2
+printf 'a slots=2\nb slots=2\n' >hosts
+expect_status "a host file is read" "$(run hosts import -- deepspeed --hostfile hosts train.py)" 0
+expect_text "for ranks" hosts.out 'ranks: 4'
+# Stand-ins for the launchers: what a rank would start them with.
+mkdir path
+for launcher in torchrun accelerate; do printf '#!/bin/sh\necho "%s $*"\n' "$launcher" >path/$launcher; done
+chmod +x path/*
+export PATH=$work/path:$PATH
+expect_status "an imported torchrun line runs" "$(run ran run line.out --output ran)" 0
+grep -qx 'torchrun train.py --lr 0.1' ran/logs/attempt-0/rank-1.log || fail "torchrun was not started as imported"
+expect_status "an accelerate line is imported" "$(run accelerate import -- accelerate launch --num_processes 2 --mixed_precision bf16 a.py -x)" 0
+expect_status "and runs" "$(run launched run accelerate.out --output launched)" 0
+grep -qE '^accelerate launch --num_processes 2 --num_machines [12] --machine_rank [01] --main_process_ip 127.0.0.1 --main_process_port [0-9]+ --mixed_precision bf16 a.py -x$' \
+  launched/logs/attempt-0/rank-1.log || fail "accelerate was not started as imported: $(cat launched/logs/attempt-0/rank-1.log)"

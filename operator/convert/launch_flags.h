@@ -1,0 +1,19 @@
+// The flags of launchers that have no value, and those of Accelerate that stay in its command.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace lockstep::convert {
+
+const std::vector<std::string>& torchrun_switches();
+const std::vector<std::string>& accelerate_switches();
+const std::vector<std::string>& deepspeed_switches();
+
+// The words of those flags of accelerate launch that go along unchanged: mixed precision, FSDP,
+// DeepSpeed and the like are the script's matter. `flags` is a document of parse_flags().
+std::vector<std::string> kept_accelerate_flags(const nlohmann::json& flags);
+
+}  // namespace lockstep::convert

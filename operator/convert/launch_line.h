@@ -1,0 +1,31 @@
+// Command lines of launchers, as TrainingJobs: torchrun, accelerate launch, deepspeed; and of
+// aitraining, which is a configuration in flags.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "operator/convert/table.h"
+
+namespace lockstep::convert {
+
+// Contents of files that a command line names, by the path that it names them by.
+using NamedFiles = std::map<std::string, std::string>;
+
+// The files to read before convert_command_line(): host files, Accelerate's configurations.
+std::vector<std::string> files_of_command_line(const std::vector<std::string>& words);
+
+// A launcher's words: {"NCCL_DEBUG=INFO", "torchrun", "--nproc-per-node=4", "train.py"}. Variables
+// before it become spec.env, the script and its arguments spec.args; spec.command runs them once
+// per pod by a launcher that reads the operator's environment. Keys in notes are flags. Never
+// throws; an unknown flag is a problem, for what follows it could be its value or the script.
+Conversion convert_command_line(const std::vector<std::string>& words, const NamedFiles& files);
+
+// What becomes of the flags of each launcher.
+// Source: torch/distributed/run.py, accelerate/commands/launch.py, deepspeed/launcher/runner.py.
+const Table& torchrun_table();
+const Table& accelerate_launch_table();
+const Table& deepspeed_launch_table();
+
+}  // namespace lockstep::convert

@@ -25,10 +25,28 @@ json& trainer(Draft& draft) {
   return containers.back();
 }
 
-// Names of volumes that are mounted at /dev/shm only: ranks have memory there anyway.
-bool is_shared_memory(const json& volume) {
-  return volume.is_object() && find_path(volume, "emptyDir.medium") != nullptr &&
-         *find_path(volume, "emptyDir.medium") == "Memory";
+// True if a container of the draft's template mounts the volume.
+bool is_mounted(const Draft& draft, const std::string& volume) {
+  for (const char* const list : {"template.spec.containers", "template.spec.initContainers"}) {
+    const json* containers = draft.find(list);
+    if (containers == nullptr || !containers->is_array()) continue;
+    for (const json& container : *containers) {
+      const json* mounts = find_path(container, "volumeMounts");
+      if (mounts == nullptr || !mounts->is_array()) continue;
+      for (const json& mount : *mounts) {
+        if (mount.is_object() && mount.value("name", json()) == volume) return true;
+      }
+    }
+  }
+  return false;
+}
+
+// True for memory that nothing mounts any more, for it was at /dev/shm.
+bool is_shared_memory(const json& volume, const Draft& draft) {
+  const json* medium = find_path(volume, "emptyDir.medium");
+  const json* name = find_path(volume, "name");
+  return medium != nullptr && *medium == "Memory" && name != nullptr && name->is_string() &&
+         !is_mounted(draft, name->get<std::string>());
 }
 
 std::optional<Verdict> take_mounts(const json& value, Draft& draft) {
@@ -43,11 +61,12 @@ std::optional<Verdict> take_mounts(const json& value, Draft& draft) {
   return changed("/dev/shm is mounted anyway, in memory");
 }
 
+// After the containers: keys come in the order of the alphabet.
 std::optional<Verdict> take_volumes(const json& value, Draft& draft) {
   if (!value.is_array()) return broken("must be a list, found " + value.dump());
   json kept = json::array();
   for (const json& volume : value) {
-    if (!is_shared_memory(volume)) kept.push_back(volume);
+    if (!is_shared_memory(volume, draft)) kept.push_back(volume);
   }
   if (!kept.empty()) draft.spec["template"]["spec"]["volumes"] = kept;
   if (kept.size() == value.size()) return Verdict{.field = "template"};

@@ -71,12 +71,15 @@ TEST(PyTorchJobTest, TakesProcessesPerNodeAndPolicies) {
            "            - {name: MASTER_PORT, value: \"1\"}\n"
            "            - {name: TOKEN, valueFrom: {secretKeyRef: {name: s, key: k}}}\n"
            "            resources: {limits: {nvidia.com/gpu: 4}}\n"
-           "            volumeMounts: [{name: data, mountPath: /data}, {name: shm, mountPath: "
-           "/dev/shm}]\n"
+           "            volumeMounts:\n"
+           "            - {name: data, mountPath: /data}\n"
+           "            - {name: shm, mountPath: /dev/shm}\n"
+           "            - {name: fast, mountPath: /fast}\n"
            "          - name: sidecar\n            image: example/side:1\n"
            "          volumes:\n"
            "          - {name: data, persistentVolumeClaim: {claimName: data}}\n"
            "          - {name: shm, emptyDir: {medium: Memory}}\n"
+           "          - {name: fast, emptyDir: {medium: Memory}}\n"
            "          nodeSelector: {pool: gpu}\n")));
   EXPECT_EQ(field(imported, "ranks"), 8);
   EXPECT_EQ(field(imported, "ranksPerPod"), 4);
@@ -87,12 +90,12 @@ TEST(PyTorchJobTest, TakesProcessesPerNodeAndPolicies) {
   EXPECT_EQ(field(imported, "resources"), json());
   const json pod = field(imported, "template.spec");
   EXPECT_EQ(pod.at("nodeSelector"), json({{"pool", "gpu"}}));
-  EXPECT_EQ(pod.at("volumes").size(), 1);
+  EXPECT_EQ(pod.at("volumes").size(), 2);  // all but that of /dev/shm
   EXPECT_EQ(pod.at("containers").size(), 2);
   const auto trainer = std::find_if(pod.at("containers").begin(), pod.at("containers").end(),
                                     [](const json& each) { return each.at("name") == "trainer"; });
   EXPECT_EQ(trainer->at("resources"), json({{"limits", {{"nvidia.com/gpu", 4}}}}));
-  EXPECT_EQ(trainer->at("volumeMounts").size(), 1);
+  EXPECT_EQ(trainer->at("volumeMounts").size(), 2);
   EXPECT_EQ(trainer->at("env").size(), 1);
   EXPECT_EQ(refusals(imported), "spec.runPolicy.schedulingPolicy.queue");
   EXPECT_EQ(fate(imported, "spec.pytorchReplicaSpecs.Worker.template.spec.containers.pytorch.env"),

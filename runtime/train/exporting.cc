@@ -95,9 +95,9 @@ Result<void> write_config(const RankState& s, Disk& disk, const std::string& fol
 
 // Rank 0: names the file and puts the folder in place of an earlier one.
 Result<void> finish_folder(const RankState& s, Disk& disk, const std::string& folder,
-                           SafetensorsWriter& writer) {
+                           SafetensorsWriter& writer, const WriteRest& write_rest) {
   RETURN_IF_ERROR(writer.finish());
-  RETURN_IF_ERROR(write_config(s, disk, folder));
+  RETURN_IF_ERROR(write_rest(folder));
   RETURN_IF_ERROR(disk.sync_folder(folder));
   RETURN_IF_ERROR(disk.remove_tree(s.env.output + "/model"));
   RETURN_IF_ERROR(disk.rename(folder, s.env.output + "/model"));
@@ -107,6 +107,10 @@ Result<void> finish_folder(const RankState& s, Disk& disk, const std::string& fo
 }  // namespace
 
 void export_model(RankState& s, Disk& disk) {
+  export_model(s, disk, [&](const std::string& folder) { return write_config(s, disk, folder); });
+}
+
+void export_model(RankState& s, Disk& disk, const WriteRest& write_rest) {
   const SafetensorsPlan plan = plan_file(s.units, s.config().export_dtype);
   const std::string folder = s.env.output + "/.model.partial";
   const std::string file = folder + "/model.safetensors";
@@ -126,7 +130,7 @@ void export_model(RankState& s, Disk& disk) {
   agree_on(*s.collective, write_slices(s, *writer), ExitCode::kOutputUnwritable,
            "writing the model");
   Result<void> finished;
-  if (s.is_rank0()) finished = finish_folder(s, disk, folder, *writer);
+  if (s.is_rank0()) finished = finish_folder(s, disk, folder, *writer, write_rest);
   agree_on(*s.collective, std::move(finished), ExitCode::kOutputUnwritable, "finishing the model");
 }
 

@@ -1,7 +1,11 @@
-// The trained model as a Hugging Face directory.
+// The trained model as a folder of config.json and safetensors.
 #pragma once
 
+#include <functional>
+#include <string>
+
 #include "runtime/checkpoint/disk.h"
+#include "runtime/common/result.h"
 #include "runtime/train/rank_state.h"
 
 namespace lockstep::runtime {
@@ -10,5 +14,10 @@ namespace lockstep::runtime {
 // the file. The folder appears as a whole, by rename. Every rank must call it. Throws
 // RunError(kOutputUnwritable) on the rank that failed, PeerLostError on the others.
 void export_model(RankState& s, Disk& disk);
+
+// Rank 0 writes what lies beside model.safetensors in `folder`.
+using WriteRest = std::function<common::Result<void>(const std::string& folder)>;
+// The same of a model of the caller's own.
+void export_model(RankState& s, Disk& disk, const WriteRest& write_rest);
 
 }  // namespace lockstep::runtime

@@ -1,7 +1,5 @@
 // lockstep-runtime: without a verb one rank of a job, described by its environment.
-#include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <fstream>
 #include <functional>
@@ -11,12 +9,12 @@
 #include <string>
 
 #include <CLI/CLI.hpp>
-#include <unistd.h>
 
 #include "runtime/common/http_server.h"
 #include "runtime/kernels/denormals.h"
 #include "runtime/train/bench_verb.h"
 #include "runtime/train/generate.h"
+#include "runtime/train/rank_ending.h"
 #include "runtime/train/termination.h"
 #include "runtime/train/tokenizing.h"
 #include "runtime/train/trainer.h"
@@ -28,37 +26,6 @@ using common::ErrorCode;
 using common::ExitCode;
 using common::HttpServer;
 using common::Log;
-using common::WorkerEnv;
-
-// The end of a rank's process, without unwinding: destructors of a rank wait for collectives that a
-// lost peer will never finish. The training thread and SIGTERM's may both come to it: the first one
-// reports and ends the process, the other waits for that.
-class Ending {
- public:
-  [[noreturn]] void succeed() {
-    claim();
-    exit_with(ExitCode::kSucceeded);
-  }
-
-  // Reports `failure` at `step` and exits with its code.
-  [[noreturn]] void fail(const WorkerEnv& env, const Log& log, int64_t step,
-                         const RunFailure& failure) {
-    claim();
-    report_failure(env, log, step, failure);
-    exit_with(failure.code);
-  }
-
- private:
-  void claim() {
-    while (taken_.test_and_set()) pause();
-  }
-  [[noreturn]] static void exit_with(ExitCode code) {
-    std::cout.flush();
-    _exit(static_cast<int>(code));
-  }
-
-  std::atomic_flag taken_;
-};
 
 // Tells the launcher where this rank answers; complete once the file has its name.
 void tell_port(const RankState& s, int port) {
@@ -86,18 +53,10 @@ std::unique_ptr<HttpServer> serve_status(const RankState& s, StatusBoard& board)
   return serving;
 }
 
-WorkerEnv read_environment() {
-  const auto lookup = [](const std::string& name) {
-    const char* const value = std::getenv(name.c_str());
-    return value ? std::optional<std::string>(value) : std::nullopt;
-  };
-  return value_or_raise(common::read_worker_env(lookup), ExitCode::kInvalidConfig);
-}
-
 [[noreturn]] void run_rank() {
   block_stop_signals();
-  // What outlives the try block is never destroyed (see Ending).
-  Ending ending;
+  // What outlives the try block is never destroyed (see RankEnding).
+  RankEnding ending;
   RankState s;
   std::unique_ptr<StatusBoard> board;
   std::unique_ptr<StopSignal> stop;

@@ -25,7 +25,8 @@
 
 namespace lockstep::runtime {
 
-// Filled by start_up(), in this order; members borrow from those before them.
+// Filled by start_up(), in this order; members borrow from those before them. A custom loop has no
+// samples, decoder and loader.
 struct RankState {
   common::WorkerEnv env;
   common::JobFile job;
@@ -55,6 +56,10 @@ struct RankState {
   // Whether the model of the lowest validation loss is exported, not that of the last step.
   bool wants_best() const { return config().evaluation.early_stopping_patience > 0; }
   bool is_best() const { return wants_best() && step > 0 && evaluations.best_step == step; }
+  // Of the training data; empty if there is none that the runtime reads.
+  std::string data_fingerprint() const {
+    return samples ? samples->samples().source().fingerprint() : "";
+  }
   // Blocks before it are frozen.
   int64_t first_trained_block() const {
     int64_t block = 0;

@@ -10,7 +10,6 @@
 #include "runtime/checkpoint/reader.h"
 #include "runtime/checkpoint/writer.h"
 #include "runtime/train/exchange.h"
-#include "runtime/train/first_weights.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -137,9 +136,9 @@ Result<Past> load_shards(RankState& s, const std::string& folder) {
               .why_forgotten = why_forgotten};
 }
 
-void initialize(RankState& s) {
+void initialize(RankState& s, const FillFirstWeights& fill_first_weights) {
   s.history = initial_history(s.config());
-  fill_first_weights(s);
+  fill_first_weights();
 }
 
 }  // namespace
@@ -332,7 +331,7 @@ std::optional<Error> find_conflict(const RankState& s, const Manifest& manifest,
     return conflict(manifest, folder, "another global batch size");
   }
   if (!same_units(s.units, manifest.units)) return conflict(manifest, folder, "another model");
-  if (manifest.corpus_fingerprint != s.samples->samples().source().fingerprint()) {
+  if (manifest.corpus_fingerprint != s.data_fingerprint()) {
     return conflict(manifest, folder, "train.data.train holds other data than then");
   }
   if (manifest.pretrained_fingerprint != s.pretrained_fingerprint) {
@@ -349,10 +348,11 @@ std::optional<Error> load_state(RankState& s, const std::string& folder) {
   return load_on_all_ranks(s, folder, /*takes_gone_for_damaged=*/true).damage;
 }
 
-void resume_or_initialize(RankState& s, Disk& disk, bool may_resume) {
+void resume_or_initialize(RankState& s, Disk& disk, bool may_resume,
+                          const FillFirstWeights& fill_first_weights) {
   const std::string& named = s.config().checkpoint.resume_from;
   if (!may_resume || !resume_from_output(s, disk)) {
-    named.empty() ? initialize(s) : resume_from_named(s, named);
+    named.empty() ? initialize(s, fill_first_weights) : resume_from_named(s, named);
   }
   s.parallelism->weights_updated();
 }

@@ -1,6 +1,7 @@
 // Where training starts: at a checkpoint, or at initial weights.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -26,16 +27,20 @@ common::ExitCode exit_code_of_checkpoint(const common::Error& error);
 // Every rank must call it. Throws RunError and PeerLostError if it cannot be read for now.
 std::optional<common::Error> load_state(RankState& s, const std::string& folder);
 
+// Fills s.parallelism's weights, each rank its own, as they are at first, and sets the moments to
+// zero. Every rank calls it.
+using FillFirstWeights = std::function<void()>;
+
 // Fills weights and moments of s.parallelism->shards() from the newest sound checkpoint of the
 // output; if there is none or `may_resume` is false, from the checkpoint that the configuration
-// names, or with initial weights. Sets s.step and what belongs to it; from a named checkpoint the
-// patience of early stopping begins anew, or a run from one that had stopped would not train. Logs
-// which settings are others than then. Damaged newer checkpoints are logged and set aside. Every
-// rank must call it.
-// Throws RunError: kCheckpointDamaged if there are checkpoints and none is sound, or the named one
-// is not; kInputNotFound if there is none of that name; kInvalidConfig if the newest is another
-// run's, kInvalidData if it has an unknown format; kInputNotFound or
+// names, or by `fill_first_weights`. Sets s.step and what belongs to it; from a named checkpoint
+// the patience of early stopping begins anew, or a run from one that had stopped would not train.
+// Logs which settings are others than then. Damaged newer checkpoints are logged and set aside.
+// Every rank must call it. Throws RunError: kCheckpointDamaged if there are checkpoints and none is
+// sound, or the named one is not; kInputNotFound if there is none of that name; kInvalidConfig if
+// the newest is another run's, kInvalidData if it has an unknown format; kInputNotFound or
 // kInternal, with the system's words, if it cannot be read for now. No checkpoint is touched then.
-void resume_or_initialize(RankState& s, Disk& disk, bool may_resume);
+void resume_or_initialize(RankState& s, Disk& disk, bool may_resume,
+                          const FillFirstWeights& fill_first_weights);
 
 }  // namespace lockstep::runtime

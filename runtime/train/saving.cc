@@ -33,7 +33,7 @@ Manifest manifest_of(const RankState& s) {
                     .seed = s.config().seed,
                     .global_batch_size = s.config().batch.global_batch_size,
                     .train_json = s.job.train_json,
-                    .corpus_fingerprint = s.samples->samples().source().fingerprint(),
+                    .corpus_fingerprint = s.data_fingerprint(),
                     .pretrained_fingerprint = s.pretrained_fingerprint};
   manifest.units.reserve(s.units.size());
   for (const Unit& unit : s.units) {

@@ -21,7 +21,6 @@
 #include "runtime/train/exchange.h"
 #include "runtime/train/first_weights.h"
 #include "runtime/train/memory_report.h"
-#include "runtime/train/resume.h"
 #include "runtime/train/training_data.h"
 
 namespace lockstep::runtime {
@@ -211,12 +210,24 @@ void build_decoder(RankState& s) {
   s.decoder->store_saved_in(std::make_unique<ActivationStore>(std::move(file), record_bytes));
 }
 
-void build_model(RankState& s) {
-  const common::TrainConfig& config = s.config();
+FillFirstWeights build_model(RankState& s) {
   build_decoder(s);
   if (s.is_rank0()) log_idle_offload(s);
+  build_parallelism(s, agree_on_strategy(s));
+  return [&s] { fill_first_weights(s); };
+}
+
+// True if a checkpoint found in the output is this run's to go on from.
+bool may_resume(const RankState& s) {
+  return s.config().checkpoint.resume || s.env.output_mode == OutputMode::kResume;
+}
+
+}  // namespace
+
+void build_parallelism(RankState& s, common::Strategy strategy) {
+  const common::TrainConfig& config = s.config();
   common::ParallelismConfig parallelism = config.parallelism;
-  parallelism.strategy = agree_on_strategy(s);
+  parallelism.strategy = strategy;
   std::vector<int64_t> unit_elems;
   unit_elems.reserve(s.units.size());
   for (const Unit& unit : s.units) unit_elems.push_back(unit.num_elems);
@@ -236,18 +247,15 @@ void build_model(RankState& s) {
   s.global_norm.emplace(*s.collective, unit_elems);
 }
 
-// True if a checkpoint found in the output is this run's to go on from.
-bool may_resume(const RankState& s) {
-  return s.config().checkpoint.resume || s.env.output_mode == OutputMode::kResume;
-}
-
-}  // namespace
-
 void load_job(RankState& s) {
   Result<common::JobFile> job = common::load_job_file(s.env.job_path);
   const bool missing = !job && job.error().code == ErrorCode::kNotFound;
   s.job =
       value_or_raise(std::move(job), missing ? ExitCode::kInputNotFound : ExitCode::kInvalidConfig);
+  check_job(s);
+}
+
+void check_job(RankState& s) {
   s.run = identify_run(s);
   if (s.job.ranks != s.env.world_size) {
     throw RunError({ExitCode::kInvalidConfig,
@@ -280,6 +288,17 @@ OutputVerdict prepare_folder(const RankState& s, Disk& disk) {
 }
 
 Start start_up(RankState& s, const OutputVerdict& output, Disk& disk, StatusBoard& board) {
+  return start_up(s, output, disk, board, [&s, &disk] {
+    s.units = model_units(s.config().model);
+    open_pretrained(s);
+    open_data(s, disk);
+    log_memory(s.log, "start");
+    return build_model(s);
+  });
+}
+
+Start start_up(RankState& s, const OutputVerdict& output, Disk& disk, StatusBoard& board,
+               const BuildModel& build) {
   meet(s);
   board.set_backend(s.collective->topology().backend);
   agree(*s.collective, output.failure, "preparing the output folder");
@@ -288,12 +307,8 @@ Start start_up(RankState& s, const OutputVerdict& output, Disk& disk, StatusBoar
     return Start::kAlreadyFinished;
   }
   require_shared_output(s, disk);
-  s.units = model_units(s.config().model);
-  open_pretrained(s);
-  open_data(s, disk);
-  log_memory(s.log, "start");
-  build_model(s);
-  resume_or_initialize(s, disk, may_resume(s));
+  const FillFirstWeights fill = build();
+  resume_or_initialize(s, disk, may_resume(s), fill);
   s.pretrained.reset();
   log_memory(s.log, "loaded");
   Result<void> cut;

@@ -1,10 +1,12 @@
 // From a rank's environment to everything that it trains with.
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "runtime/checkpoint/disk.h"
 #include "runtime/train/rank_state.h"
+#include "runtime/train/resume.h"
 #include "runtime/train/run_error.h"
 #include "runtime/train/status_board.h"
 
@@ -19,6 +21,10 @@ enum class Start {
 // kInputNotFound if it is missing, kInvalidConfig if it is wrong, is for another rank count, or the
 // ranks do not divide the micro-batches.
 void load_job(RankState& s);
+
+// The second half of load_job(): names the run and checks the rank count of a job that is filled in
+// otherwise.
+void check_job(RankState& s);
 
 // What rank 0 found in the output folder.
 struct OutputVerdict {
@@ -37,5 +43,15 @@ OutputVerdict prepare_folder(const RankState& s, Disk& disk);
 // what is wrong here, PeerLostError if it is wrong elsewhere, and what rendezvous and collectives
 // throw; s then holds what was there.
 Start start_up(RankState& s, const OutputVerdict& output, Disk& disk, StatusBoard& board);
+
+// Fills s.units, s.strategy and what build_parallelism() fills; runs once the ranks have met.
+using BuildModel = std::function<FillFirstWeights()>;
+// The same for a model of the caller's own.
+Start start_up(RankState& s, const OutputVerdict& output, Disk& disk, StatusBoard& board,
+               const BuildModel& build);
+
+// Fills s.parallelism, s.optimizer and s.global_norm for s.units. Every rank must call it; throws
+// as make_parallelism().
+void build_parallelism(RankState& s, common::Strategy strategy);
 
 }  // namespace lockstep::runtime

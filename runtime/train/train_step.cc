@@ -105,9 +105,10 @@ NonFinite non_finite_gradient(const RankState& s) {
           " is not finite, though all losses are"};
 }
 
-GradientNorm global_norm(RankState& s) {
+//   divisor: what the gradients must yet be divided by.
+GradientNorm global_norm(RankState& s, double divisor) {
   return s.global_norm->compute(s.parallelism->owned(), s.config().optimizer.gradient_clip,
-                                s.history.loss_scale.scale);
+                                divisor);
 }
 
 void update_weights(RankState& s, double lr, const GradientNorm& norm) {
@@ -152,14 +153,15 @@ void settle(RankState& s, const std::optional<NonFinite>& cause) {
 }  // namespace
 
 StepControl exchange_control(Collective& collective, const OwnControl& own) {
-  // Per rank: wish, busy seconds, save, then (index, loss) of each micro-batch. Indices are exact
-  // in a double.
-  constexpr std::size_t kHeadElems = 3;
+  // Per rank: wish, busy seconds, save, items, then (index, loss) of each micro-batch. Indices and
+  // sums of items are exact in a double.
+  constexpr std::size_t kHeadElems = 4;
   const std::size_t num_micro = own.micro_batches.size();
   const std::size_t rank_elems = kHeadElems + 2 * num_micro;
   const auto world_size = static_cast<std::size_t>(collective.world_size());
-  std::vector<double> mine = {own.stop_wished ? 1.0 : 0.0, own.busy_seconds,
-                              static_cast<double>(own.save)};
+  std::vector<double> mine = {
+      own.stop_wished ? 1.0 : 0.0, own.busy_seconds, static_cast<double>(own.save),
+      static_cast<double>(std::accumulate(own.num_items.begin(), own.num_items.end(), int64_t{0}))};
   mine.reserve(rank_elems);
   for (std::size_t i = 0; i < num_micro; ++i) {
     mine.push_back(static_cast<double>(own.micro_batches[i]));
@@ -178,6 +180,7 @@ StepControl exchange_control(Collective& collective, const OwnControl& own) {
     control.stop = control.stop || record[0] != 0;
     control.busy_seconds.push_back(record[1]);
     control.saves.push_back(static_cast<SaveProgress>(static_cast<int>(record[2])));
+    control.num_items += static_cast<int64_t>(record[3]);
     for (std::size_t i = 0; i < num_micro; ++i) {
       const double* const micro = record + kHeadElems + 2 * i;
       control.micro_losses.at(static_cast<std::size_t>(micro[0])) = micro[1];
@@ -186,45 +189,36 @@ StepControl exchange_control(Collective& collective, const OwnControl& own) {
   return control;
 }
 
-StepStats train_step(RankState& s, bool stop_wished) {
-  s.clock->begin_step(s.step + 1);
-  s.collective->begin_step(s.step + 1);
-  std::vector<double> losses;
-  int64_t num_labels = 0;  // of the global batch: it comes with the step's first micro-batch
-  losses.reserve(s.parallelism->micro_batches().size());
-  while (losses.size() < s.parallelism->micro_batches().size()) {
-    const LoadedBatch& batch = next_batch(s);
-    if (batch.step_labels) num_labels = *batch.step_labels;
-    require_labels(s, num_labels);
-    losses.push_back(run_micro_batch(s, batch.data, num_labels));
-  }
-  s.clock->enter(StepPart::kBackward, "sums of gradients");
-  s.parallelism->finish_backward();  // gradients of shards() and owned() are final
-
+StepStats finish_step(RankState& s, const ComputedStep& computed, bool stop_wished) {
   s.clock->enter(StepPart::kOptimizer, "losses and norm");
   const StepControl control =
       exchange_control(*s.collective, {.micro_batches = s.parallelism->micro_batches(),
-                                       .losses = losses,
+                                       .losses = computed.losses,
+                                       .num_items = computed.num_items,
                                        .busy_seconds = s.clock->busy_seconds(),
                                        .stop_wished = stop_wished,
                                        .save = s.saver->progress()});
+  const bool is_divided = computed.num_labels > 0;
+  const int64_t num_labels = is_divided ? computed.num_labels : control.num_items;
+  require_labels(s, num_labels);
   std::optional<NonFinite> cause = find_non_finite(s, control);
   const double loss_scale = s.history.loss_scale.scale;
-  const GradientNorm norm = cause ? GradientNorm{.norm = std::nan("")} : global_norm(s);
+  const double gradient_divisor =
+      is_divided ? loss_scale : loss_scale * static_cast<double>(num_labels);
+  const GradientNorm norm =
+      cause ? GradientNorm{.norm = std::nan("")} : global_norm(s, gradient_divisor);
   if (!cause && !norm.finite) cause = non_finite_gradient(s);
 
-  const double lr =
-      lr_at(s.config().schedule, s.config().optimizer.lr, s.step + 1, s.config().steps);
   s.clock->enter(StepPart::kOptimizer, "update");
-  if (!cause) update_weights(s, lr, norm);
+  if (!cause) update_weights(s, computed.lr, norm);
   settle(s, cause);
   ++s.step;
   const common::StepParts parts = s.clock->end_step();
   StepStats stats = {.step = s.step,
                      .loss = mean_loss(control.micro_losses, num_labels),
                      .gradient_norm = norm.norm,
-                     .learning_rate = lr,
-                     .step_tokens = s.step_tokens(),
+                     .learning_rate = computed.lr,
+                     .step_tokens = is_divided ? s.step_tokens() : num_labels,
                      .loss_tokens = num_labels,
                      .step_seconds = std::accumulate(parts.begin(), parts.end(), 0.0),
                      .busy_seconds = control.busy_seconds,
@@ -235,6 +229,24 @@ StepStats train_step(RankState& s, bool stop_wished) {
                      .parts = parts};
   if (s.config().precision == common::DType::kFp16) stats.loss_scale = loss_scale;
   return stats;
+}
+
+StepStats train_step(RankState& s, bool stop_wished) {
+  s.clock->begin_step(s.step + 1);
+  s.collective->begin_step(s.step + 1);
+  ComputedStep computed = {
+      .lr = lr_at(s.config().schedule, s.config().optimizer.lr, s.step + 1, s.config().steps)};
+  computed.losses.reserve(s.parallelism->micro_batches().size());
+  while (computed.losses.size() < s.parallelism->micro_batches().size()) {
+    const LoadedBatch& batch = next_batch(s);
+    // It comes with the step's first micro-batch.
+    if (batch.step_labels) computed.num_labels = *batch.step_labels;
+    require_labels(s, computed.num_labels);
+    computed.losses.push_back(run_micro_batch(s, batch.data, computed.num_labels));
+  }
+  s.clock->enter(StepPart::kBackward, "sums of gradients");
+  s.parallelism->finish_backward();  // gradients of shards() and owned() are final
+  return finish_step(s, computed, stop_wished);
 }
 
 }  // namespace lockstep::runtime

@@ -1,6 +1,7 @@
 // One optimizer step of one rank.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -17,9 +18,25 @@ namespace lockstep::runtime {
 // checkpoint that was under way is published. Throws what collectives throw.
 StepStats train_step(RankState& s, bool stop_wished);
 
+// What a rank has computed when the gradients of a step are final.
+struct ComputedStep {
+  std::vector<double> losses;  // of its micro-batches, in order: sums over their items (tokens)
+  // Items with a loss of the global batch, by which the gradients are divided already; 0: they are
+  // gradients of sums, and num_items tells.
+  int64_t num_labels = 0;
+  std::vector<int64_t> num_items;  // of each micro-batch; empty if num_labels is given
+  double lr = 0;
+};
+
+// Ends the step for which clock and collective have begun, after Parallelism::finish_backward():
+// exchanges losses, clips, updates the weights or skips the step, and raises s.step. Order,
+// blocking and errors as train_step(); RunError(kInvalidData) on all ranks if nothing has a loss.
+StepStats finish_step(RankState& s, const ComputedStep& computed, bool stop_wished);
+
 // What every rank tells the others once per step.
 struct StepControl {
   std::vector<double> micro_losses;  // sum over the micro-batch's tokens, by index in the batch
+  int64_t num_items = 0;             // sum over all micro-batches; 0 if they are not told
   std::vector<double> busy_seconds;  // by rank: as StepClock::busy_seconds()
   bool stop = false;                 // any rank's wish
   std::vector<SaveProgress> saves;   // by rank
@@ -29,6 +46,7 @@ struct StepControl {
 struct OwnControl {
   std::span<const int64_t> micro_batches;  // equally many on every rank
   std::span<const double> losses;          // of those
+  std::span<const int64_t> num_items;      // of those; empty: not told
   double busy_seconds = 0;
   bool stop_wished = false;
   SaveProgress save = SaveProgress::kNone;

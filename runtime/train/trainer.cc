@@ -6,15 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/checkpoint/output_folder.h"
 #include "runtime/train/best_model.h"
 #include "runtime/train/evaluation.h"
-#include "runtime/train/exchange.h"
 #include "runtime/train/exporting.h"
 #include "runtime/train/flops.h"
-#include "runtime/train/loss_svg.h"
 #include "runtime/train/memory_report.h"
 #include "runtime/train/profile_window.h"
+#include "runtime/train/run_files.h"
 #include "runtime/train/saving.h"
 #include "runtime/train/telemetry.h"
 #include "runtime/train/train_step.h"
@@ -23,34 +21,12 @@ namespace lockstep::runtime {
 namespace {
 
 using common::ExitCode;
-using common::Result;
 
 StepCost cost_of_step(const RankState& s) {
   const double flops_per_token =
       model_flops_per_token(s.config().model, s.config().data.sequence_length);
   return {.flops = flops_per_token * static_cast<double>(s.step_tokens()),
           .peak_flops_per_second = s.config().logging.peak_flops_per_rank * s.env.world_size};
-}
-
-// Rank 0's files, opened for what follows step s.step.
-Result<TelemetryFiles> open_files(const RankState& s) {
-  TelemetryFiles files;
-  if (!s.is_rank0()) return files;
-  ASSIGN_OR_RETURN(files.metrics, MetricsFile::open(s.env.output));
-  if (!s.config().logging.tensorboard) return files;
-  ASSIGN_OR_RETURN(files.events, EventFile::create({.output = s.env.output,
-                                                    .attempt = s.env.attempt,
-                                                    .first_step = s.step + 1}));
-  return files;
-}
-
-Telemetry open_telemetry(RankState& s, StatusBoard& board) {
-  TelemetryFiles files = agree_on(*s.collective, open_files(s), ExitCode::kOutputUnwritable,
-                                  "opening metrics.jsonl and event files");
-  return Telemetry({.log_every_steps = s.config().logging.every_steps,
-                    .total_steps = s.config().steps,
-                    .cost = cost_of_step(s)},
-                   s.log, board, std::move(files));
 }
 
 // Evaluates if the step at hand asks for it and has not been evaluated. Returns false if the ranks
@@ -73,7 +49,7 @@ bool evaluate_if_due(RankState& s, StatusBoard& board, const StopSignal& stop,
 // Trains to the last step, or until validation tells to stop. Returns false if the ranks agreed to
 // stop before it; all is saved.
 bool train(RankState& s, Disk& disk, StatusBoard& board, const StopSignal& stop) {
-  Telemetry telemetry = open_telemetry(s, board);
+  Telemetry telemetry = open_telemetry(s, board, cost_of_step(s));
   ProfileWindow profile(s, disk);
   s.loader = std::make_unique<BatchLoader>(
       *s.samples, BatchLoaderOptions{.first_step = s.step,
@@ -113,15 +89,6 @@ bool train(RankState& s, Disk& disk, StatusBoard& board, const StopSignal& stop)
   return goes_on;
 }
 
-// Rank 0: what remains besides the model. finished.json comes last.
-//   exported_step: 0 for none.
-Result<void> write_results(const RankState& s, Disk& disk, int64_t exported_step) {
-  const std::string svg = draw_loss(s.job.name, read_losses(s.env.output));
-  RETURN_IF_ERROR(replace_file(disk, s.env.output, "loss.svg", svg));
-  return mark_finished(disk, s.env.output,
-                       {.step = s.step, .run = s.run, .exported_step = exported_step});
-}
-
 }  // namespace
 
 ExitCode run_job(RankState& s, const OutputVerdict& output, Disk& disk, StatusBoard& board,
@@ -147,9 +114,7 @@ ExitCode run_job(RankState& s, const OutputVerdict& output, Disk& disk, StatusBo
       s.log.info("exported", {{"step", exported.step}, {"reason", exported.reason}});
     }
   }
-  Result<void> written;
-  if (s.is_rank0()) written = write_results(s, disk, exported.step);
-  agree_on(*s.collective, std::move(written), ExitCode::kOutputUnwritable, "finishing the output");
+  finish_output(s, disk, exported.step);
   board.set_phase("finished");
   log_memory(s.log, "end");
   if (s.is_rank0()) s.log.info("finished", {{"step", s.step}, {"output", s.env.output}});

@@ -27,6 +27,17 @@ TEST(ExchangeControlTest, CarriesTheWishToStopAndTheProgressOfTheSave) {
   EXPECT_EQ(control.saves, std::vector<SaveProgress>{SaveProgress::kFailed});
 }
 
+TEST(ExchangeControlTest, AddsUpTheItemsThatMicroBatchesHave) {
+  const auto collective = make_single_collective();
+  const std::vector<int64_t> micro_batches = {0, 1};
+  const std::vector<double> losses = {1, 2};
+  const std::vector<int64_t> num_items = {3, 40};
+  OwnControl own = {.micro_batches = micro_batches, .losses = losses};
+  EXPECT_EQ(exchange_control(*collective, own).num_items, 0);
+  own.num_items = num_items;
+  EXPECT_EQ(exchange_control(*collective, own).num_items, 43);
+}
+
 TEST(ExchangeTest, GathersTextsOfAnyLength) {
   const auto collective = make_single_collective();
   for (const std::string& text : {std::string(), std::string("a"), std::string(1000, 'x')}) {

@@ -76,6 +76,7 @@ std::string resume_command(const RunArguments& arguments, const std::string& out
   return command;
 }
 
+//   runtime: empty for a job with a command of its own, whose model lockstep-runtime does not know.
 int finish(const local::RunReport& report, const RunArguments& arguments, const std::string& output,
            const std::string& runtime) {
   switch (report.end) {
@@ -94,7 +95,7 @@ int finish(const local::RunReport& report, const RunArguments& arguments, const 
   const std::optional<RunSummary> summary =
       summarize_metrics(read_text(fs::path(output) / "metrics.jsonl"));
   if (summary) std::cout << render_summary(*summary, output);
-  print_sample(runtime, (fs::path(output) / "model").string());
+  if (!runtime.empty()) print_sample(runtime, (fs::path(output) / "model").string());
   return kOk;
 }
 
@@ -160,7 +161,8 @@ int run(const RunArguments& arguments) {
     std::cerr << "error: " << report.error().message << " (" << report.error().hint << ")\n";
     return kFailed;
   }
-  return finish(*report, arguments, output, runtime);
+  const bool is_ours = manifest->job.spec.command.empty();
+  return finish(*report, arguments, output, is_ours ? runtime : "");
 }
 
 int print_plan(const ManifestArguments& arguments) {

@@ -7,6 +7,7 @@ namespace lockstep::support {
 extern const char* const kSourceTree;      // folder of the checkout
 extern const char* const kRuntimeProgram;  // lockstep-runtime
 extern const char* const kFaultyRuntime;   // lockstep-runtime with faults in it (tests/faults)
+extern const char* const kCustomJob;       // a rank of a custom loop (tests/runtime/custom)
 extern const char* const kFakeNvml;        // library that answers as NVML does
 
 }  // namespace lockstep::support

@@ -22,7 +22,8 @@ target_precompile_headers(lockstep_test_pch PRIVATE ${_headers} <gmock/gmock.h> 
 function(lockstep_library name)
   cmake_parse_arguments(ARG "NO_PCH" "" "SOURCES;DEPS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
-  target_link_libraries(${name} PUBLIC lockstep_options ${ARG_DEPS})
+  # How we compile is not for those who link the installed library.
+  target_link_libraries(${name} PUBLIC $<BUILD_INTERFACE:lockstep_options> ${ARG_DEPS})
   if(NOT ARG_NO_PCH)
     target_precompile_headers(${name} REUSE_FROM lockstep_pch)
   endif()

@@ -124,6 +124,16 @@ void require_same_first_weights(RankState& s, const std::vector<std::vector<floa
   }
 }
 
+// Each unit with its first weights, and moments of zero.
+void fill(RankState& s, const std::vector<std::vector<float>>& first) {
+  s.parallelism->visit_shards(StateAccess::kFill, [&first](const ParamShard& shard) {
+    const std::vector<float>& values = first[static_cast<size_t>(shard.unit)];
+    std::copy_n(values.begin() + shard.begin_elem, shard.weights.size(), shard.weights.begin());
+    std::fill(shard.moment1.begin(), shard.moment1.end(), 0.0F);
+    std::fill(shard.moment2.begin(), shard.moment2.end(), 0.0F);
+  });
+}
+
 void require_distinct_names(const std::vector<CustomBlock>& blocks) {
   for (size_t i = 0; i < blocks.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
@@ -241,14 +251,7 @@ CustomLoop& CustomRank::prepare(std::vector<CustomBlock> blocks, const CustomLoo
     } catch (const std::invalid_argument& error) {
       refuse(std::string("options.parallelism: ") + error.what(), "correct the options");
     }
-    return [&s, &first] {
-      s.parallelism->visit_shards(StateAccess::kFill, [&first](const ParamShard& shard) {
-        const std::vector<float>& values = first[static_cast<size_t>(shard.unit)];
-        std::copy_n(values.begin() + shard.begin_elem, shard.weights.size(), shard.weights.begin());
-        std::fill(shard.moment1.begin(), shard.moment1.end(), 0.0F);
-        std::fill(shard.moment2.begin(), shard.moment2.end(), 0.0F);
-      });
-    };
+    return [&s, &first] { fill(s, first); };
   });
   loop.was_finished = start == Start::kAlreadyFinished;
   if (loop.was_finished) return *loop_;

@@ -6,8 +6,8 @@ namespace lockstep::cli {
 inline constexpr int kOk = 0;
 inline constexpr int kFailed = 1;  // the job failed; the first failing rank's reason was printed
 inline constexpr int kUsage = 2;   // wrong command line
-inline constexpr int kInvalidFile = 3;  // the manifest has errors; all were printed
+inline constexpr int kInvalidFile = 3;    // the manifest has errors; all were printed
 inline constexpr int kPartlyRefused = 4;  // imported, but for keys that this version cannot honour
-inline constexpr int kSuspended = 130;  // stopped by Ctrl-C
+inline constexpr int kSuspended = 130;    // stopped by Ctrl-C
 
 }  // namespace lockstep::cli

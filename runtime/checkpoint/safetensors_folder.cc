@@ -23,7 +23,7 @@ constexpr const char* kIndexFile = "model.safetensors.index.json";
 // Which file holds a tensor, by the tensor's name.
 using WeightMap = std::map<std::string, std::string>;
 
-Error unsound(const std::string& path, const std::string& what) {
+Error inconsistent(const std::string& path, const std::string& what) {
   return Error{ErrorCode::kDataLoss, path + ": " + what,
                "the directory may be incomplete: copy or export it again"};
 }
@@ -42,16 +42,16 @@ bool is_plain_name(const std::string& name) {
 Result<WeightMap> read_index(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, read_text_file(path));
   const json index = json::parse(text, nullptr, false);
-  if (!index.is_object()) return unsound(path, "it is not a JSON object");
+  if (!index.is_object()) return inconsistent(path, "it is not a JSON object");
   const auto weights = index.find("weight_map");
   if (weights == index.end() || !weights->is_object() || weights->empty()) {
-    return unsound(path, "it has no weight_map");
+    return inconsistent(path, "it has no weight_map");
   }
   WeightMap map;
   for (const auto& [tensor, file] : weights->items()) {
     if (!file.is_string() || !is_plain_name(file.get<std::string>())) {
-      return unsound(path,
-                     "tensor " + tensor + " is in " + file.dump() + ", which is no file beside it");
+      return inconsistent(
+          path, "tensor " + tensor + " is in " + file.dump() + ", which is no file beside it");
     }
     map[tensor] = file.get<std::string>();
   }
@@ -72,13 +72,14 @@ Result<void> compare(const std::string& index, const WeightMap& map,
                      const std::map<std::string, SafetensorsReader>& files) {
   for (const auto& [tensor, file] : map) {
     if (files.at(file).tensors().contains(tensor)) continue;
-    return unsound(index, "it says that tensor " + tensor + " is in " + file + ", which lacks it");
+    return inconsistent(index,
+                        "it says that tensor " + tensor + " is in " + file + ", which lacks it");
   }
   for (const auto& [name, file] : files) {
     for (const auto& [tensor, stored] : file.tensors()) {
       const auto found = map.find(tensor);
       if (found != map.end() && found->second == name) continue;
-      return unsound(index, "it does not say that tensor " + tensor + " is in " + name);
+      return inconsistent(index, "it does not say that tensor " + tensor + " is in " + name);
     }
   }
   return {};

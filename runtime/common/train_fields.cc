@@ -1,5 +1,7 @@
 #include "runtime/common/train_fields.h"
 
+#include <utility>
+
 #include "runtime/common/field_builders.h"
 #include "runtime/common/train_sections.h"
 
@@ -8,7 +10,28 @@ namespace {
 
 constexpr double kMaxSeed = 9007199254740991;  // 2^53 - 1: the largest integer that JSON keeps
 
-// Relations between sections, as CEL over the train section.
+// Relations of the model with other sections, as CEL over the train section.
+std::vector<CelRule> model_rules() {
+  return {
+      {"!has(self.model.config) || !has(self.model.config.max_position_embeddings) || "
+       "self.data.sequenceLength <= self.model.config.max_position_embeddings",
+       "sequenceLength must be at most model.config.max_position_embeddings",
+       ".data.sequenceLength"},
+      {"!has(self.model.config) || self.tokenizer.type != 'bytes' || "
+       "self.data.format == 'tokens' || self.model.config.vocab_size >= 256",
+       "the bytes tokenizer needs a vocab_size of at least 256", ".model.config.vocab_size"},
+      {"!has(self.model.frozen) || !has(self.model.config) || "
+       "self.model.frozen.all(f, !f.startsWith('layer.') || "
+       "int(f.contains('-') ? f.split('-')[1] : f.substring(6)) < "
+       "self.model.config.num_hidden_layers)",
+       "frozen names a layer beyond the last", ".model.frozen"},
+      {"!has(self.model.frozen) || self.model.frozen.all(f, !f.contains('-') || "
+       "int(f.split('-')[0].substring(6)) <= int(f.split('-')[1]))",
+       "a range of frozen layers ends before it begins", ".model.frozen"},
+  };
+}
+
+// Those between other sections.
 std::vector<CelRule> train_rules() {
   return {
       {"has(self.steps) != has(self.epochs)", "give either steps or epochs", ""},
@@ -26,26 +49,11 @@ std::vector<CelRule> train_rules() {
        "reduceDtype bf16 needs reduction fast: rounded gradients have other bits on every rank "
        "count",
        ".parallelism.reduceDtype"},
-      {"!has(self.model.config) || !has(self.model.config.max_position_embeddings) || "
-       "self.data.sequenceLength <= self.model.config.max_position_embeddings",
-       "sequenceLength must be at most model.config.max_position_embeddings",
-       ".data.sequenceLength"},
-      {"!has(self.model.config) || self.tokenizer.type != 'bytes' || "
-       "self.data.format == 'tokens' || self.model.config.vocab_size >= 256",
-       "the bytes tokenizer needs a vocab_size of at least 256", ".model.config.vocab_size"},
       {"!has(self.steps) || !has(self.schedule.warmupSteps) || "
        "self.schedule.warmupSteps <= self.steps",
        "warmupSteps must be at most steps", ".schedule.warmupSteps"},
       {"self.schedule.warmupMinLr <= self.optimizer.lr", "warmupMinLr must be at most optimizer.lr",
        ".schedule.warmupMinLr"},
-      {"!has(self.model.frozen) || !has(self.model.config) || "
-       "self.model.frozen.all(f, !f.startsWith('layer.') || "
-       "int(f.contains('-') ? f.split('-')[1] : f.substring(6)) < "
-       "self.model.config.num_hidden_layers)",
-       "frozen names a layer beyond the last", ".model.frozen"},
-      {"!has(self.model.frozen) || self.model.frozen.all(f, !f.contains('-') || "
-       "int(f.split('-')[0].substring(6)) <= int(f.split('-')[1]))",
-       "a range of frozen layers ends before it begins", ".model.frozen"},
       {"!has(self.steps) || !has(self.logging.profile) || "
        "self.logging.profile.fromStep <= self.steps",
        "logging.profile.fromStep must be at most steps", ".logging.profile.fromStep"},
@@ -99,7 +107,8 @@ Field train() {
       defaulted(integer("seed", 0, kMaxSeed, "Seed of weights and data order."), 42),
   };
   field.planned = {"lora"};
-  field.rules = train_rules();
+  field.rules = model_rules();
+  for (CelRule& rule : train_rules()) field.rules.push_back(std::move(rule));
   return field;
 }
 

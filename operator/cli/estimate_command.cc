@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "operator/cli/exit_status.h"
+#include "operator/cli/verb.h"
 #include "runtime/common/choose_strategy.h"
 #include "runtime/common/quantity.h"
 
@@ -144,25 +145,46 @@ std::optional<std::string> explain_auto_strategy(const api::TrainingJob& job) {
   return explain_auto_strategy(common::decode_train(*train), job.spec.ranks, memory_limit(job));
 }
 
-int estimate(const ManifestArguments& arguments, bool as_json) {
-  const std::optional<api::Manifest> manifest = load_and_report(arguments, MissingInputs::kWarn);
+namespace {
+
+struct EstimateArguments {
+  ManifestArguments manifest;
+  std::string output = "text";  // or json
+};
+
+int estimate(const EstimateArguments& arguments) {
+  const std::optional<api::Manifest> manifest =
+      load_and_report(arguments.manifest, MissingInputs::kWarn);
   if (!manifest) return kInvalidFile;
   const api::TrainingJob& job = manifest->job;
   if (job.spec.train.is_null()) {
-    std::cerr << "error: " << arguments.file
+    std::cerr << "error: " << arguments.manifest.file
               << ": spec.command: nothing is known about the memory of a program of one's own\n";
     return kInvalidFile;
   }
   const auto train = common::complete_train(job.spec.train, job.spec.ranks);
   if (!train) {
-    std::cerr << "error: " << arguments.file << ": spec.train.model.path: " << train.error().message
-              << " (" << train.error().hint << ")\n";
+    std::cerr << "error: " << arguments.manifest.file
+              << ": spec.train.model.path: " << train.error().message << " (" << train.error().hint
+              << ")\n";
     return kInvalidFile;
   }
   const EstimateReport report =
       estimate_job(job.meta.name, common::decode_train(*train), job.spec.ranks, memory_limit(job));
-  std::cout << (as_json ? to_json(report).dump(2) + "\n" : render_table(report));
+  std::cout << (arguments.output == "json" ? to_json(report).dump(2) + "\n" : render_table(report));
   return kOk;
+}
+
+}  // namespace
+
+void add_estimate(CLI::App& app, int& status) {
+  CLI::App& verb =
+      *app.add_subcommand("estimate", "print what a rank will hold in memory, per strategy");
+  verb.group(kPrepareGroup);
+  EstimateArguments& arguments = run_when_parsed(verb, status, estimate);
+  add_manifest_arguments(verb, arguments.manifest);
+  verb.add_option("--output", arguments.output, "json: for machines")
+      ->check(CLI::IsMember({"text", "json"}));
 }
 
 }  // namespace lockstep::cli

@@ -8,8 +8,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "operator/cli/manifest_input.h"
+#include "operator/api/training_job.h"
 #include "runtime/common/estimate_memory.h"
+
+namespace CLI {
+class App;
+}
 
 namespace lockstep::cli {
 
@@ -46,7 +50,6 @@ std::optional<std::string> explain_auto_strategy(const common::TrainConfig& trai
 // The same of a whole job, with its resources.limits.memory; nothing for a program of one's own.
 std::optional<std::string> explain_auto_strategy(const api::TrainingJob& job);
 
-// Loads the manifest, prints the estimate to standard output. Returns the exit status.
-int estimate(const ManifestArguments& arguments, bool as_json);
+void add_estimate(CLI::App& app, int& status);
 
 }  // namespace lockstep::cli

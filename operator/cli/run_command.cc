@@ -15,6 +15,7 @@
 #include "operator/cli/progress_view.h"
 #include "operator/cli/run_summary.h"
 #include "operator/cli/runtime_program.h"
+#include "operator/cli/verb.h"
 #include "operator/local/executor.h"
 #include "operator/local/localize.h"
 #include "operator/local/output_lock.h"
@@ -26,6 +27,14 @@ namespace lockstep::cli {
 namespace fs = std::filesystem;
 
 namespace {
+
+struct RunArguments {
+  ManifestArguments manifest;
+  std::string output;      // empty: runs/<job>
+  bool dry_run = false;    // print the plan, start nothing
+  bool resume = false;     // take up a finished output again
+  bool overwrite = false;  // start afresh in a used output
+};
 
 int signal_descriptor() {
   sigset_t signals;
@@ -120,8 +129,7 @@ int print_objects(const api::TrainingJob& job) {
   return kOk;
 }
 
-}  // namespace
-
+// Results go to standard output, talk to standard error.
 int run(const RunArguments& arguments) {
   if (arguments.resume && arguments.overwrite) {
     std::cerr << "error: --resume and --overwrite exclude each other\n";
@@ -173,6 +181,30 @@ int print_plan(const ManifestArguments& arguments) {
     std::cout << "# " << *strategy << "\n";
   }
   return print_objects(manifest->job);
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, int& status) {
+  CLI::App& verb = *app.add_subcommand("run", "run a job here, with processes in place of pods");
+  verb.group(kTrainGroup);
+  RunArguments& arguments = run_when_parsed(verb, status, run);
+  add_manifest_arguments(verb, arguments.manifest);
+  verb.add_option("--output", arguments.output,
+                  "stands for the manifest's output; default runs/JOB")
+      ->type_name("FOLDER");
+  verb.add_flag("--dry-run", arguments.dry_run, "print what would be created, start nothing");
+  verb.add_flag("--resume", arguments.resume, "take up a finished output again");
+  verb.add_flag("--overwrite", arguments.overwrite, "start afresh in a used output");
+  verb.footer(
+      "Exit status: 0 done; 1 the job failed; 3 the manifest is wrong; 130 stopped by Ctrl-C,\n"
+      "behind a checkpoint: the same command goes on from it.");
+}
+
+void add_plan(CLI::App& app, int& status) {
+  CLI::App& verb = *app.add_subcommand("plan", "print the objects that the operator would create");
+  verb.group(kPrepareGroup);
+  add_manifest_arguments(verb, run_when_parsed(verb, status, print_plan));
 }
 
 }  // namespace lockstep::cli

@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "operator/cli/verb.h"
+
 namespace lockstep::cli {
 
 std::string find_runtime() {
@@ -32,6 +34,27 @@ int run_runtime(const std::string& runtime, const std::vector<std::string>& argu
   int status = 0;
   waitpid(pid, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void add_runtime_verbs(CLI::App& app, int& status) {
+  const struct {
+    const char* name;
+    const char* what;
+    const char* group;
+  } verbs[] = {{"tokenize", "make a token file of text or JSON lines, to train on", kPrepareGroup},
+               {"generate", "sample text from a trained model", kTrainGroup},
+               {"bench", "measure this machine: bench collectives", kMachineGroup}};
+  for (const auto& [name, what, group] : verbs) {
+    CLI::App* const verb = app.add_subcommand(name, what);
+    verb->group(group);
+    verb->prefix_command();
+    verb->set_help_flag();
+    verb->callback([verb, &status] {
+      std::vector<std::string> arguments = verb->remaining();
+      arguments.insert(arguments.begin(), verb->get_name());
+      status = run_runtime(find_runtime(), arguments);
+    });
+  }
 }
 
 }  // namespace lockstep::cli

@@ -1,0 +1,35 @@
+#include "operator/cli/validate_command.h"
+
+#include <iostream>
+
+#include "operator/cli/estimate_command.h"
+#include "operator/cli/exit_status.h"
+#include "operator/cli/verb.h"
+
+namespace lockstep::cli {
+namespace {
+
+int validate(const ManifestArguments& arguments) {
+  const std::optional<api::Manifest> manifest = load_and_report(arguments, MissingInputs::kWarn);
+  if (!manifest) return kInvalidFile;
+  std::cout << arguments.file << ": valid\n";
+  for (const std::string& line : manifest->resolved) std::cout << "  " << line << "\n";
+  if (const auto strategy = explain_auto_strategy(manifest->job)) {
+    std::cout << "  " << *strategy << "\n";
+  }
+  if (manifest->num_other_documents > 0) {
+    std::cout << "  " << manifest->num_other_documents << " other documents ignored\n";
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void add_validate(CLI::App& app, int& status) {
+  CLI::App& verb =
+      *app.add_subcommand("validate", "print every problem of a manifest, and what was resolved");
+  verb.group(kPrepareGroup);
+  add_manifest_arguments(verb, run_when_parsed(verb, status, validate));
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# The command line as a whole: flags, help, wrong usage.   usage: verbs_test.sh BIN_DIR
+set -euo pipefail
+bin=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+fail() { echo "FAILED: $*"; tail -n 30 "$work"/*.log; exit 1; }
+expect_status() { # what found expected
+  [ "$2" = "$3" ] || fail "$1: exit status $2, expected $3"
+  echo "ok: $1"
+}
+expect_text() { grep -qF -- "$3" "$2" || fail "$1: no '$3' in $2"; echo "ok: $1"; } # what file text
+run() { local rc=0; "$bin/lockstep" "${@:2}" >"$1.out" 2>"$1.log" || rc=$?; echo $rc; } # name argument...
+
+echo "a corpus" >corpus.txt
+cat >job.yaml <<'Y'
+apiVersion: lockstep.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: small}
+spec:
+  ranks: 2
+  inputs: [{name: corpus, mountPath: /data, persistentVolumeClaim: {claimName: corpus}}]
+  output: {persistentVolumeClaim: {claimName: runs}}
+  train:
+    model: {config: {vocab_size: 256, hidden_size: 64, intermediate_size: 128, num_hidden_layers: 2, num_attention_heads: 4,
+                     max_position_embeddings: 64}}
+    data: {train: "/data/*.txt", sequenceLength: 64}
+    batch: {globalBatchSize: 8}
+    steps: 800
+Y
+
+# Flags that may be repeated take one value each, and leave what follows to others.
+for verb in validate plan estimate "run --dry-run"; do
+  # shellcheck disable=SC2086
+  expect_status "$verb: --set and --input leave the file alone" \
+    "$(run one $verb --set train.steps=7 --set ranks=4 --input "corpus=$work" job.yaml)" 0
+done
+expect_text "and were honoured" one.out '\"steps\": 7,'
+expect_status "a flag without its value is refused" "$(run lacks validate job.yaml --set)" 2
+expect_status "a second value is nobody's" "$(run second validate job.yaml --set ranks=4 train.steps=7)" 2
+
+expect_status "no verb" "$(run none)" 2
+expect_text "shows them all" none.log 'validate'
+expect_status "an unknown verb" "$(run bogus bogus)" 2
+expect_text "is named" bogus.log "'bogus'"
+expect_status "--help" "$(run help --help)" 0
+while read -r verb; do # what the runtime reads explains itself
+  case $verb in tokenize|generate|bench) continue ;; esac
+  expect_status "$verb --help" "$(run "help-$verb" "$verb" --help)" 0
+done < <(awk '/^  [a-z]/ && !/^  -/ { print $1 }' help.out)
+# A verb is one line, and fits a terminal.
+[ -z "$(awk 'length > 100' help.out)" ] || fail "--help has lines over 100 columns"

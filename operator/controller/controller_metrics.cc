@@ -43,11 +43,27 @@ const common::MetricName kRetries{"workqueue_retries_total", "Keys added after a
 const common::MetricName kWaits{"workqueue_queue_duration_seconds", "Time in the queue.", kQueue};
 const common::MetricName kWorks{"workqueue_work_duration_seconds", "Time of work.", kQueue};
 
-// The series of one job.
+// Not `job`: Prometheus gives every series a label of that name, what it was scraped for.
+std::map<std::string, std::string> labels_of(const api::TrainingJob& job) {
+  return {{"namespace", job.meta.ns}, {"trainingjob", job.meta.name}};
+}
+
+// Every state of an unfinished job, the one that it is in as 1.
+void tell_state(const api::TrainingJob& job, common::Metrics& now) {
+  for (const char* state :
+       {"Pending", "Starting", "Running", "Restarting", "Suspending", "Suspended", "Invalid"}) {
+    std::map<std::string, std::string> labels = labels_of(job);
+    labels["state"] = state;
+    now.gauge({"lockstep_job_state", "1 for the state that the job is in.", labels})
+        .Set(job.status.state == state ? 1 : 0);
+  }
+}
+
+// The series of one job that has not finished.
 void tell_job(const api::TrainingJob& job, common::Metrics& now) {
   const api::TrainingJobStatus& status = job.status;
-  const std::map<std::string, std::string> labels = {{"namespace", job.meta.ns},
-                                                     {"job", job.meta.name}};
+  const std::map<std::string, std::string> labels = labels_of(job);
+  tell_state(job, now);
   const auto set = [&](const char* name, const char* help, int64_t value) {
     now.gauge({name, help, labels}).Set(static_cast<double>(value));
   };
@@ -77,6 +93,29 @@ void tell_job(const api::TrainingJob& job, common::Metrics& now) {
     of_phase["phase"] = phase;
     now.gauge({"lockstep_job_phase_seconds", "Where the job's time went.", of_phase})
         .Set(static_cast<double>(seconds));
+  }
+}
+
+// The one series of a finished job, for as long as the job is there. Of more than `limit` jobs
+// those that finished last have one.
+void tell_ends(std::vector<const api::TrainingJob*> finished, std::size_t limit,
+               common::Metrics& now) {
+  const auto end_of = [](const api::TrainingJob* job) {
+    return job->status.completion_time.value_or(api::Time{});
+  };
+  const std::size_t num_told = std::min(finished.size(), limit);
+  std::partial_sort(
+      finished.begin(), finished.begin() + static_cast<std::ptrdiff_t>(num_told), finished.end(),
+      [&](const api::TrainingJob* a, const api::TrainingJob* b) { return end_of(a) > end_of(b); });
+  finished.resize(num_told);
+  for (const api::TrainingJob* job : finished) {
+    const api::Condition* failure = plan::find_condition(job->status, plan::kFailed);
+    const bool failed = plan::is_true(job->status, plan::kFailed);
+    std::map<std::string, std::string> labels = labels_of(*job);
+    labels["outcome"] = failed ? "Failed" : "Succeeded";
+    labels["reason"] = failed ? failure->reason : "";
+    now.gauge({"lockstep_job_completion_timestamp_seconds", "When the job ended.", labels})
+        .Set(std::chrono::duration<double>(end_of(job).time_since_epoch()).count());
   }
 }
 
@@ -170,15 +209,20 @@ std::string ControllerMetrics::text(const std::vector<api::TrainingJob>& jobs) c
   // Series of single jobs are made for this answer only, so a deleted job leaves none behind.
   common::Metrics now;
   std::size_t num_told = 0;
+  std::vector<const api::TrainingJob*> finished;
   for (const api::TrainingJob& job : jobs) {
     const std::string state = job.status.state.empty() ? "Unknown" : job.status.state;
     now.gauge({"lockstep_jobs", "Jobs by state.", {{"state", state}}}).Increment();
-    if (plan::is_finished(job.status)) continue;
+    if (plan::is_finished(job.status)) {
+      finished.push_back(&job);
+      continue;
+    }
     if (num_told < kMaxJobSeries) tell_job(job, now);
     ++num_told;
   }
   now.gauge({"lockstep_jobs_without_series", "Unfinished jobs beyond the limit of series.", {}})
       .Set(static_cast<double>(num_told - std::min(num_told, kMaxJobSeries)));
+  tell_ends(std::move(finished), kMaxJobSeries, now);
   tell_workers(Clock::now(), now);
   now.gauge({"process_resident_memory_bytes", "Resident memory.", {}})
       .Set(common::resident_bytes());

@@ -30,9 +30,9 @@ class ControllerMetrics {
   void on_work(Clock::time_point begin);
   void on_reconcile(ReconcileResult result, Clock::time_point begin, Clock::time_point end);
 
-  // The text of all series; lockstep_jobs{state} and lockstep_job_* come from `jobs`. A job that
-  // has finished has no series of its own, and no more than kMaxJobSeries jobs have: what a scrape
-  // costs is bounded.
+  // The text of all series; lockstep_jobs{state} and lockstep_job_* come from `jobs`. Of a
+  // finished job there is nothing but its end, and no more than kMaxJobSeries unfinished and as
+  // many finished jobs have series: what a scrape costs is bounded.
   std::string text(const std::vector<api::TrainingJob>& jobs) const;
 
   static constexpr std::size_t kMaxJobSeries = 1000;

@@ -24,10 +24,10 @@ TEST(ControllerMetricsTest, JobTellsWhereItsTimeWent) {
   ControllerMetrics metrics(4);
   const std::string text = metrics.text({running("a")});
   EXPECT_THAT(text, HasSubstr("lockstep_jobs{state=\"Running\"} 1"));
-  EXPECT_THAT(text, HasSubstr("lockstep_job_restarts{job=\"a\",namespace=\"team\"} 2"));
-  EXPECT_THAT(text, HasSubstr("lockstep_job_lost_steps{job=\"a\",namespace=\"team\"} 21"));
-  EXPECT_THAT(text, HasSubstr("lockstep_job_phase_seconds{job=\"a\",namespace=\"team\","
-                              "phase=\"productive\"} 90"));
+  EXPECT_THAT(text, HasSubstr("lockstep_job_restarts{namespace=\"team\",trainingjob=\"a\"} 2"));
+  EXPECT_THAT(text, HasSubstr("lockstep_job_lost_steps{namespace=\"team\",trainingjob=\"a\"} 21"));
+  EXPECT_THAT(text, HasSubstr("lockstep_job_phase_seconds{namespace=\"team\",phase=\"productive\","
+                              "trainingjob=\"a\"} 90"));
 }
 
 // The names and labels of sigs.k8s.io/controller-runtime (pkg/internal/controller/metrics,
@@ -94,14 +94,52 @@ TEST(ControllerMetricsTest, CountsRequestsQueueAndReconciles) {
   }
 }
 
-TEST(ControllerMetricsTest, FinishedJobHasNoSeriesOfItsOwn) {
+TEST(ControllerMetricsTest, SucceededJobHasNoSeriesButItsEnd) {
   api::TrainingJob job = running("a");
   plan::set_condition(job.status, {.type = plan::kSucceeded, .value = true}, {});
   job.status.state = "Succeeded";
+  job.status.completion_time = api::Time(std::chrono::seconds(77));
   ControllerMetrics metrics(4);
   const std::string text = metrics.text({job});
   EXPECT_THAT(text, HasSubstr("lockstep_jobs{state=\"Succeeded\"} 1"));
+  EXPECT_THAT(text, HasSubstr("outcome=\"Succeeded\",reason=\"\",trainingjob=\"a\"} 77\n"));
   EXPECT_THAT(text, Not(HasSubstr("lockstep_job_restarts")));
+}
+
+TEST(ControllerMetricsTest, OfTheStatesOfAJobOneIsOn) {
+  const std::string text = ControllerMetrics(4).text({running("a")});
+  const std::string series = "lockstep_job_state{namespace=\"team\",state=\"";
+  EXPECT_THAT(text, HasSubstr(series + "Running\",trainingjob=\"a\"} 1\n"));
+  for (const char* state :
+       {"Pending", "Starting", "Restarting", "Suspending", "Suspended", "Invalid"}) {
+    EXPECT_THAT(text, HasSubstr(series + state + "\",trainingjob=\"a\"} 0\n"));
+  }
+}
+
+api::TrainingJob failed(const std::string& name, int64_t at_seconds) {
+  api::TrainingJob job = running(name);
+  plan::set_condition(job.status, {.type = plan::kFailed, .value = true, .reason = "NonFinite"},
+                      {});
+  job.status.state = "Failed";
+  job.status.completion_time = api::Time(std::chrono::seconds(at_seconds));
+  return job;
+}
+
+TEST(ControllerMetricsTest, FinishedJobTellsWhenAndHowItEnded) {
+  const std::string text = ControllerMetrics(4).text({failed("a", 1234)});
+  EXPECT_THAT(text, HasSubstr("lockstep_job_completion_timestamp_seconds{namespace=\"team\","
+                              "outcome=\"Failed\",reason=\"NonFinite\",trainingjob=\"a\"} 1234\n"));
+  EXPECT_THAT(text, Not(HasSubstr("lockstep_job_state")));
+}
+
+TEST(ControllerMetricsTest, OfTooManyFinishedJobsTheNewestAreTold) {
+  std::vector<api::TrainingJob> jobs;
+  for (int i = 0; i < 1002; ++i)
+    jobs.push_back(failed(std::string("job-").append(std::to_string(i)), i));
+  const std::string text = ControllerMetrics(4).text(jobs);
+  EXPECT_THAT(text, HasSubstr("trainingjob=\"job-1001\"} 1001\n"));
+  EXPECT_THAT(text, HasSubstr("trainingjob=\"job-2\"} 2\n"));
+  EXPECT_THAT(text, Not(HasSubstr("trainingjob=\"job-1\"}")));
 }
 
 TEST(ControllerMetricsTest, NumberOfSeriesIsBounded) {
@@ -112,8 +150,8 @@ TEST(ControllerMetricsTest, NumberOfSeriesIsBounded) {
   const std::string text = metrics.text(jobs);
   EXPECT_THAT(text, HasSubstr("lockstep_jobs_without_series 3"));
   EXPECT_THAT(text, HasSubstr("lockstep_jobs{state=\"Running\"} 1003"));
-  EXPECT_THAT(text, HasSubstr("job=\"job-999\""));
-  EXPECT_THAT(text, Not(HasSubstr("job=\"job-1000\"")));
+  EXPECT_THAT(text, HasSubstr("trainingjob=\"job-999\""));
+  EXPECT_THAT(text, Not(HasSubstr("trainingjob=\"job-1000\"")));
 }
 
 }  // namespace

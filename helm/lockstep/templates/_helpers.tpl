@@ -1,0 +1,58 @@
+{{- define "lockstep.operator" -}}{{ .Release.Name }}-operator{{- end }}
+
+{{- define "lockstep.serviceAccount" -}}
+{{- if .Values.serviceAccount.name }}{{ .Values.serviceAccount.name }}
+{{- else if .Values.serviceAccount.create }}{{ include "lockstep.operator" . }}
+{{- else }}{{ fail "serviceAccount.name is required where serviceAccount.create is false" }}{{ end }}
+{{- end }}
+
+{{- /* What finds the operator's pods. */}}
+{{- define "lockstep.selector" -}}
+app.kubernetes.io/name: lockstep
+app.kubernetes.io/component: operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "lockstep.labels" -}}
+{{ include "lockstep.selector" . }}
+app.kubernetes.io/part-of: lockstep
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{- define "lockstep.tag" -}}{{ .Values.image.tag | default .Chart.AppVersion }}{{- end }}
+
+{{- define "lockstep.registry" -}}
+{{ required "image.registry is required: where your images are" .Values.image.registry }}
+{{- end }}
+
+{{- define "lockstep.runtimeImage" -}}
+{{ include "lockstep.registry" . }}/{{ .Values.image.runtime }}:{{ include "lockstep.tag" . }}
+{{- end }}
+
+{{- /* What the operator may do in the namespaces that it watches: no secrets, no exec, nothing but jobs and their children. */}}
+{{- define "lockstep.rules" -}}
+- apiGroups: [lockstep.dev]
+  resources: [trainingjobs]
+  verbs: [get, list, watch, delete]  # delete: ttlSecondsAfterFinished
+- apiGroups: [lockstep.dev]
+  resources: [trainingjobs/status]
+  verbs: [update, patch]
+- apiGroups: [lockstep.dev]
+  resources: [trainingjobs/finalizers]  # owner references that block the owner's deletion
+  verbs: [update]
+- apiGroups: [""]
+  resources: [pods, services, configmaps]
+  verbs: [get, list, watch, create, delete]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [get, create, patch]
+{{- end }}
+
+{{- /* The one thing outside of namespaces: which nodes are gone, or do not answer. */}}
+{{- define "lockstep.nodeRules" -}}
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [get, list, watch]
+{{- end }}

@@ -169,6 +169,7 @@ MemoryEstimate estimate_memory(const TrainConfig& train, Strategy strategy, int6
   const bool is_grouped = shards_weights && config.shard_ranks > 0;
   const int64_t slices_kept = is_grouped ? ranks / config.shard_ranks : 1;
   const int64_t moments = num_moments(train.optimizer);
+  const bool has_snapshot = saves_behind_training(train);
   MemoryEstimate out;
   int64_t largest = 0;
   const std::vector<UnitSizes> units = unit_sizes(train, ranks);
@@ -181,7 +182,7 @@ MemoryEstimate estimate_memory(const TrainConfig& train, Strategy strategy, int6
     out.weights += shards_weights || (is_mixed && shards_moments) ? kept : padded;
     if (is_mixed) out.weights += computed_with;
     const int64_t saved = unit.is_frozen ? 1 : 1 + moments;  // floats per parameter
-    if (train.checkpoint.async) out.snapshot += saved * kFloatBytes * unit.slice;
+    if (has_snapshot) out.snapshot += saved * kFloatBytes * unit.slice;
     largest = std::max(largest, compute_bytes * unit.padded);
     if (unit.is_frozen) continue;
     out.gradients += shards_gradients ? kept : padded;

@@ -5,6 +5,8 @@
 #include <deque>
 #include <map>
 
+#include "runtime/common/exchange_bytes.h"
+
 namespace lockstep::common {
 namespace {
 
@@ -74,6 +76,14 @@ std::vector<Bucket> plan_buckets(const std::vector<UnitSizes>& units, int64_t bu
   return buckets;
 }
 
+int64_t gradient_bytes(const std::vector<UnitSizes>& units) {
+  int64_t sum = 0;
+  for (const UnitSizes& unit : units) {
+    if (!unit.is_frozen) sum += unit.padded * kSumBytes;
+  }
+  return sum;
+}
+
 // Sizes of the subtrees of the tree over leaves [begin, end) that lie whole in [from, to). See Note
 // [The tree] in parallel/reduction_tree.h.
 void append_roots(int64_t begin, int64_t end, int64_t from, int64_t to,
@@ -127,7 +137,8 @@ class ReducerModel {
         roots_(std::move(roots)),
         num_exchanges_(num_exchanges),
         num_rounds_(num_rounds),
-        buckets_(plan_buckets(facts.units, facts.config.bucket_bytes)),
+        buckets_(plan_buckets(
+            facts.units, exchange_bytes(facts.config.bucket_bytes, gradient_bytes(facts.units)))),
         units_(facts.units.size()) {}
 
   int64_t run() {

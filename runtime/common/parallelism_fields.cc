@@ -7,8 +7,9 @@ Field parallelism_section() {
   Field bucket_bytes{.name = "bucketBytes",
                      .type = FieldType::kQuantity,
                      .doc =
-                         "Gradients travel in exchanges of about this size: larger units are "
-                         "split, smaller ones joined."};
+                         "Gradients travel in exchanges of about this size, or a sixteenth of "
+                         "them if that is less (at least 1Mi): larger units are split, smaller "
+                         "ones joined."};
   bucket_bytes.default_value = "25Mi";
   return object(
       "parallelism", "How the ranks share the work.",

@@ -24,9 +24,10 @@ Field checkpoint_section() {
                       "Steps between checkpoints; 0 = only when asked to stop and at the end."),
               500),
           defaulted(integer("keep", 1, 1000, "Checkpoints to keep."), 2),
-          boolean("async", true,
-                  "true: write checkpoints behind training, from a copy in memory; false: training "
-                  "waits."),
+          boolean(
+              "async", true,
+              "true: write checkpoints behind training, from a copy in memory, which a run takes "
+              "that saves before its end; false: training waits."),
           resume,
           defaulted(
               integer("gracePeriodSeconds", 1, kMaxSeconds, "Time to save when asked to stop."),

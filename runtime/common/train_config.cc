@@ -199,6 +199,13 @@ int num_moments(const OptimizerConfig& optimizer) {
   return optimizer.momentum > 0 ? 1 : 0;
 }
 
+bool saves_behind_training(const TrainConfig& train) {
+  if (!train.checkpoint.async) return false;
+  if (train.evaluation.early_stopping_patience > 0) return true;  // saves its best models
+  const int64_t every = train.checkpoint.every_steps;
+  return every > 0 && (train.steps == 0 || every < train.steps);
+}
+
 TrainConfig decode_train(const json& train) {
   const json defaulted = check_and_default(train_fields(), train, "").value;
   const json full = resolve_train(defaulted, 1).train;

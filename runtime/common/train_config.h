@@ -212,6 +212,10 @@ Result<nlohmann::json> complete_train(const nlohmann::json& train, int64_t ranks
 // globalBatchSize (resolve_train() sees to that), and model have a config (with_model_of_path()).
 TrainConfig decode_train(const nlohmann::json& train);
 
+// Whether training goes on while a checkpoint is written, from a copy in memory: saves do not block
+// and one may come before the end. The save of a run's end or stop needs no copy.
+bool saves_behind_training(const TrainConfig& train);
+
 // The configuration with `steps` in place of its epochs, and all that follows from them decided.
 //   train_json: as JobFile::train_json. kInvalidArgument if a relation does not hold with `steps`
 //   (e.g. more warm-up steps than that).

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/common/exchange_bytes.h"
 #include "runtime/parallel/gradient_reducer.h"
 #include "runtime/parallel/resident_weights.h"
 #include "runtime/parallel/slice_spreader.h"
@@ -125,6 +126,14 @@ std::vector<VisitedShard> visited_shards(std::span<const ParamShard> shards, con
   return visited;
 }
 
+int64_t gradient_bytes(const Layouts& layouts, const std::vector<bool>& frozen) {
+  int64_t sum = 0;
+  for (size_t unit = 0; unit < layouts.size(); ++unit) {
+    if (frozen.empty() || !frozen[unit]) sum += layouts[unit].padded_bytes();
+  }
+  return sum;
+}
+
 class DataParallel final : public Parallelism {
  public:
   DataParallel(const DataParallelOptions& options, const Layouts& layouts,
@@ -146,7 +155,10 @@ class DataParallel final : public Parallelism {
       place_stored_units(stored);
       swapper_.emplace(std::move(swap_file), std::move(stored), options.swap_piece_elems);
     }
-    const std::vector<Bucket> buckets = plan_buckets(layouts, options.bucket_bytes, options.frozen);
+    const std::vector<Bucket> buckets = plan_buckets(
+        layouts,
+        common::exchange_bytes(options.bucket_bytes, gradient_bytes(layouts, options.frozen)),
+        options.frozen);
     if (replicated || groups_.replicas) {
       spreader_.emplace(replicated ? world : *groups_.replicas, buckets, gradients(), options.wire);
     }

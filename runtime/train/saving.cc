@@ -50,7 +50,7 @@ Manifest manifest_of(const RankState& s) {
 void make_saver(RankState& s, Disk& disk, StatusBoard& board) {
   SaverOptions options{.output = s.env.output,
                        .run = s.run,
-                       .async = s.config().checkpoint.async,
+                       .async = common::saves_behind_training(s.config()),
                        .keep = s.config().checkpoint.keep,
                        .manifest = manifest_of(s)};
   // A resume needs the lines up to its step.

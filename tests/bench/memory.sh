@@ -60,8 +60,8 @@ YAML
   run_ours start --set train.steps=1 --set train.optimizer.lr=0  # its model is the initial weights
   run_ours ours-ddp --set train.parallelism.strategy=ddp
   run_ours ours-zero3 --set train.parallelism.strategy=zero3
-  # The peers save nothing; this saves without a copy in memory.
-  run_ours ours-blocking --set train.parallelism.strategy=zero3 --set train.checkpoint.async=false
+  # The peers save nothing, and the runs above only at their end; this saves behind training, from a copy in memory.
+  run_ours ours-saving --set train.parallelism.strategy=zero3 --set train.checkpoint.everySteps=2
   run_peer ddp "$micro_batch"
   run_peer fsdp2 "$micro_batch"
   "$python" tests/bench/memory_peer.py import >"$work/import"

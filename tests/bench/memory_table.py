@@ -22,7 +22,7 @@ def peer(name):
 
 
 runs = {"Lockstep ddp": ours("ours-ddp"), "Lockstep zero3": ours("ours-zero3"),
-        "same, async: false": ours("ours-blocking"), "PyTorch DDP": peer("ddp"), "PyTorch FSDP2": peer("fsdp2")}
+        "same, everySteps: 2": ours("ours-saving"), "PyTorch DDP": peer("ddp"), "PyTorch FSDP2": peer("fsdp2")}
 bare = json.loads((work / "import").read_text())["peak"]
 leanest = min(peak for name, (_, peak) in runs.items() if name.startswith("PyTorch"))
 reference = runs["PyTorch DDP"][0]
@@ -32,6 +32,6 @@ count = sum(unit["numElems"] for unit in manifest["units"])
 print(f"{sys.argv[2]} ({count:,} parameters), losses {reference[0]:.4f} -> {reference[-1]:.4f}, "
       f"agreeing to {worst:.1e}; bare `import torch` {bare / MIB:.0f} MiB")
 for name, (_, peak) in runs.items():
-    print(f"  {name:18} peak of a rank {peak / MIB:7.1f} MiB   {peak / leanest:5.2f} of the leanest peer")
+    print(f"  {name:20} peak of a rank {peak / MIB:7.1f} MiB   {peak / leanest:5.2f} of the leanest peer")
 if not worst < 1e-4:
     sys.exit("the losses do not agree: the runs are not the same training")

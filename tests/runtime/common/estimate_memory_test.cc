@@ -112,6 +112,33 @@ TEST(EstimateMemoryTest, CountsTheMomentsThatTheOptimizerKeeps) {
   EXPECT_EQ(estimate_memory(train, Strategy::kZero1, 4).optimizer, 0);
 }
 
+TEST(EstimateMemoryTest, CountsACopyForSavesOfARunThatGoesOnBehindOne) {
+  struct Case {
+    const char* what;
+    bool async;
+    int64_t every_steps;
+    int64_t steps;
+    int64_t patience;
+    bool has_copy;
+  };
+  const Case cases[] = {
+      {"saves before its end", true, 100, 101, 0, true},
+      {"ends with its first save", true, 100, 100, 0, false},
+      {"saves at its end only", true, 0, 1000, 0, false},
+      {"saves its best models", true, 0, 1000, 3, true},
+      {"has as many steps as its data gives", true, 100, 0, 0, true},
+      {"waits for its saves", false, 100, 1000, 3, false},
+  };
+  for (const Case& c : cases) {
+    TrainConfig train = one_billion();
+    train.checkpoint = {.every_steps = c.every_steps, .async = c.async};
+    train.steps = c.steps;
+    train.evaluation.early_stopping_patience = c.patience;
+    EXPECT_EQ(saves_behind_training(train), c.has_copy) << c.what;
+    EXPECT_EQ(estimate_memory(train, Strategy::kZero3, 8).snapshot > 0, c.has_copy) << c.what;
+  }
+}
+
 TEST(EstimateMemoryTest, OffloadMovesWhatTheOptimizerAloneNeeds) {
   TrainConfig train = one_billion();
   for (const DType precision : {DType::kFp32, DType::kBf16}) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/common/exchange_bytes.h"
+
 namespace lockstep::runtime {
 namespace {
 
@@ -55,6 +57,17 @@ TEST(BucketsTest, EveryElementOfASliceIsInOneBucketOfAboutTheSize) {
       }
     }
   }
+}
+
+TEST(BucketsTest, ASmallModelTravelsInSmallerExchanges) {
+  using common::exchange_bytes;
+  const int64_t mib = 1 << 20;
+  EXPECT_EQ(exchange_bytes(25 * mib, 1600 * mib), 25 * mib);
+  EXPECT_EQ(exchange_bytes(25 * mib, 400 * mib), 25 * mib);
+  EXPECT_EQ(exchange_bytes(25 * mib, 80 * mib), 5 * mib);
+  EXPECT_EQ(exchange_bytes(25 * mib, 2 * mib), mib);
+  EXPECT_EQ(exchange_bytes(mib / 2, 2 * mib), mib / 2) << "what is asked for is never exceeded";
+  EXPECT_EQ(exchange_bytes(25 * mib, 0), mib);
 }
 
 TEST(BucketsTest, FrozenUnitsTravelInNone) {

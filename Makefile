@@ -1,6 +1,6 @@
 # `make demo` trains the quickstart; `make test` proves the tree. Each does its own set-up.
 SHELL := /bin/bash
-.PHONY: setup build build-folder demo test test-full soak bench format clean
+.PHONY: setup build build-folder demo test test-full soak bench bench-memory format clean
 
 setup:
 	@tools/setup.sh build
@@ -25,6 +25,10 @@ soak: build
 
 bench: build
 	@tests/bench/run.sh
+
+bench-memory: build
+	@tools/setup.sh bench
+	@tests/bench/memory.sh
 
 format:
 	@git ls-files '*.cc' '*.h' | xargs clang-format-14 -i

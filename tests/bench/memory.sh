@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Prints the peak resident memory of a rank beside plain PyTorch on the pinned wheel: DDP and FSDP2 in eager mode, two ranks of one
-# thread, the same weights, rows, batch and optimizer in fp32. Fails only where the losses do not agree, since then it compares
-# nothing. Needs the Python of the tests (tools/setup.sh).
+# Prints the peak resident memory of a rank beside PyTorch's on the pinned wheel: DDP and FSDP2 in eager mode, Accelerate, and
+# DeepSpeed's ZeRO stages, two ranks of one thread, the same weights, rows, batch and optimizer in fp32. Fails only where the losses
+# do not agree, since then it compares nothing. Needs the packages of `tools/setup.sh bench`; `make bench-memory` does both.
 # usage: memory.sh [BIN_DIR]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 bin=${1:-build/bin} work=$(mktemp -d) steps=4
 trap 'rm -rf "$work"' EXIT
 python=$(tools/setup.sh print-site)/../../../bin/python
+peers=$(tools/setup.sh print-peers)
 port=$((20000 + RANDOM % 10000))
 
 # run_ours NAME SETTING...: trains into $work/NAME.
@@ -17,12 +18,17 @@ run_ours() {
   "$bin/lockstep" run "$work/job.yaml" --output "$work/$name" "$@" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 }
 
-# run_peer KIND MICRO_BATCH: two ranks; leaves what they print in $work/KIND-RANK.
+# run_peer KIND MICRO_BATCH: two ranks; leaves what they print in $work/KIND-RANK. Each sees only the packages it needs.
 run_peer() {
-  local rank pids=()
+  local rank pids=() packages=
+  case $1 in
+    accelerate) packages=$peers/accelerate ;;
+    zero?) packages=$peers/deepspeed ;;
+  esac
   port=$((port + 1))
   for rank in 0 1; do
-    RANK=$rank WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port OMP_NUM_THREADS=1 \
+    RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=2 LOCAL_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port OMP_NUM_THREADS=1 \
+      PYTHONPATH=$packages PATH=${packages:+$packages/bin:}$PATH TORCH_EXTENSIONS_DIR=$peers/extensions \
       "$python" tests/bench/memory_peer.py "$1" "$work/start/model" "$work/rows.jsonl" $steps "$2" 1e-3 >"$work/$1-$rank" 2>"$work/log-$rank" &
     pids+=($!)
   done
@@ -62,8 +68,8 @@ YAML
   run_ours ours-zero3 --set train.parallelism.strategy=zero3
   # The peers save nothing, and the runs above only at their end; this saves behind training, from a copy in memory.
   run_ours ours-saving --set train.parallelism.strategy=zero3 --set train.checkpoint.everySteps=2
-  run_peer ddp "$micro_batch"
-  run_peer fsdp2 "$micro_batch"
+  [ -d "$peers/extensions" ] || run_peer zero1 "$micro_batch"  # compiles what DeepSpeed compiles at its first run
+  for peer in ddp fsdp2 accelerate zero1 zero2 zero3; do run_peer $peer "$micro_batch"; done
   "$python" tests/bench/memory_peer.py import >"$work/import"
   "$python" tests/bench/memory_table.py "$work" "$name"
 }

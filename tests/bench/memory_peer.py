@@ -1,14 +1,14 @@
-"""One rank of a plain PyTorch training, set up as an expert would for little memory: the peer of memory.sh.
+"""One rank of a PyTorch training, set up as an expert would for little memory: the peer of memory.sh.
 
-    memory_peer.py ddp | fsdp2 | import  MODEL_FOLDER ROWS STEPS MICRO_BATCH RATE
+    memory_peer.py ddp | fsdp2 | accelerate | zero1 | zero2 | zero3 | import  MODEL_FOLDER ROWS STEPS MICRO_BATCH RATE
 
-RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets them. ROWS has one list of token ids a line; a step
-takes the next WORLD_SIZE * MICRO_BATCH of them, rank by rank. Prints {"losses": [..], "peak": bytes}. `import` only
-imports torch. Nothing but torch is imported: Transformers alone would add about 170 MiB.
+RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets them, LOCAL_RANK and LOCAL_SIZE as deepspeed does. ROWS has
+one list of token ids a line; a step takes the next WORLD_SIZE * MICRO_BATCH of them, rank by rank. Prints as its last line
+{"losses": [..], "peak": bytes}. `import` only imports torch. Transformers, which Accelerate and DeepSpeed import where
+it is installed, is hidden from them: it would add about 170 MiB.
 """
 import json
 import os
-import struct
 import sys
 
 import torch
@@ -65,58 +65,20 @@ class Llama(torch.nn.Module):
         return torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
 
 
-def fill(model, path, rank, world_size):
-    """Copies the weights of a safetensors file, one tensor at a time; of a sharded one this rank's rows."""
-    with open(path, "rb") as file:
-        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
-        begin = file.tell()
-        for name, parameter in model.named_parameters():
-            first, last = header[name]["data_offsets"]
-            file.seek(begin + first)
-            whole = torch.frombuffer(bytearray(file.read(last - first)), dtype=torch.float32)
-            whole = whole.view(header[name]["shape"])
-            with torch.no_grad():
-                if hasattr(parameter, "to_local"):
-                    parameter.to_local().copy_(whole.chunk(world_size)[rank])
-                else:
-                    parameter.copy_(whole)
-
-
-def wrapped(kind, config, weights, rank, world_size):
-    if kind == "ddp":
-        model = Llama(config)
-        fill(model, weights, rank, world_size)
-        return torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=True)
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
-    mesh = init_device_mesh("cpu", (world_size,))
-    with torch.device("meta"):
-        model = Llama(config)
-    for layer in model.model["layers"]:
-        fully_shard(layer, mesh=mesh)
-    fully_shard(model, mesh=mesh)
-    model.to_empty(device="cpu")
-    fill(model, weights, rank, world_size)
-    return model
-
-
 def train(kind, folder, rows, steps, micro_batch, rate):
+    import peer_setups
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    torch.distributed.init_process_group("gloo")
     with open(folder + "/config.json") as file:
         config = json.load(file)
     config["theta"] = config.get("rope_theta") or config["rope_parameters"]["rope_theta"]
-    model = wrapped(kind, config, folder + "/model.safetensors", rank, world_size)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1, fused=True)
+    setup = peer_setups.SETUPS[kind]
+    forward, update = setup(lambda: Llama(config), folder + "/model.safetensors", micro_batch, rate)
     losses = []
     with open(rows) as file:
         for _ in range(steps):
             batch = [json.loads(file.readline())["input_ids"] for _ in range(world_size * micro_batch)]
-            loss = model(torch.tensor(batch[rank * micro_batch:(rank + 1) * micro_batch]))
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            optimizer.zero_grad()
+            loss = forward(torch.tensor(batch[rank * micro_batch:(rank + 1) * micro_batch]))
+            update(loss)
             mean = loss.detach() / world_size
             torch.distributed.all_reduce(mean)
             losses.append(mean.item())
@@ -127,6 +89,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     losses = []
     if sys.argv[1] != "import":
+        sys.modules["transformers"] = None
         losses = train(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]), float(sys.argv[6]))
     print(json.dumps({"losses": losses, "peak": peak_bytes()}))
     sys.stdout.flush()

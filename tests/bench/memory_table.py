@@ -5,6 +5,9 @@ import sys
 from pathlib import Path
 
 MIB = 1 << 20
+OURS = {"Lockstep ddp": "ours-ddp", "Lockstep zero3": "ours-zero3", "same, everySteps: 2": "ours-saving"}
+PEERS = {"PyTorch DDP": "ddp", "PyTorch FSDP2": "fsdp2", "Accelerate": "accelerate", "DeepSpeed ZeRO-1": "zero1",
+         "DeepSpeed ZeRO-2": "zero2", "DeepSpeed ZeRO-3": "zero3"}
 work = Path(sys.argv[1])
 
 
@@ -21,17 +24,17 @@ def peer(name):
     return ranks[0]["losses"], max(rank["peak"] for rank in ranks)
 
 
-runs = {"Lockstep ddp": ours("ours-ddp"), "Lockstep zero3": ours("ours-zero3"),
-        "same, everySteps: 2": ours("ours-saving"), "PyTorch DDP": peer("ddp"), "PyTorch FSDP2": peer("fsdp2")}
+peers = {title: peer(name) for title, name in PEERS.items()}
+runs = {title: ours(name) for title, name in OURS.items()} | peers
 bare = json.loads((work / "import").read_text())["peak"]
-leanest = min(peak for name, (_, peak) in runs.items() if name.startswith("PyTorch"))
+leanest = min(peak for _, peak in peers.values())
 reference = runs["PyTorch DDP"][0]
 worst = max(abs(loss / other - 1) for losses, _ in runs.values() for loss, other in zip(losses, reference, strict=True))
 manifest = json.loads(next(work.glob("ours-ddp/checkpoints/step-*/manifest.json")).read_text())["manifest"]
 count = sum(unit["numElems"] for unit in manifest["units"])
-print(f"{sys.argv[2]} ({count:,} parameters), losses {reference[0]:.4f} -> {reference[-1]:.4f}, "
-      f"agreeing to {worst:.1e}; bare `import torch` {bare / MIB:.0f} MiB")
-for name, (_, peak) in runs.items():
-    print(f"  {name:20} peak of a rank {peak / MIB:7.1f} MiB   {peak / leanest:5.2f} of the leanest peer")
+print(f"{sys.argv[2]} ({count:,} parameters), losses {reference[0]:.4f} -> {reference[-1]:.4f}, agreeing to {worst:.1e}")
+for title, (_, peak) in runs.items():
+    print(f"  {title:20} peak of a rank {peak / MIB:7.1f} MiB   {peak / leanest:5.2f} of the leanest peer")
+print(f"  {'bare `import torch`':20} peak           {bare / MIB:7.1f} MiB   {bare / leanest:5.2f}")
 if not worst < 1e-4:
     sys.exit("the losses do not agree: the runs are not the same training")

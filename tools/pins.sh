@@ -25,6 +25,10 @@ DEBIAN_TEST=(
   clang-format-14                   # 14.0.6
   ca-certificates curl git openssl  # the cluster test bed, the style check
 )
+# Unpacked into the cache: to install it would start a server.
+DEBIAN_UNPACKED=(
+  prometheus           # 2.42.0    promtool, and the server itself
+)
 # Debian's 14 looks at every system header again for each check, and takes twice as long.
 PYTHON_STYLE=(clang-tidy==23.1.4)
 

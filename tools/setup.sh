@@ -24,6 +24,22 @@ debian_packages() {
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
+# Puts the files of packages below LOCKSTEP_CACHE/debian/PACKAGE without installing them.
+unpacked_packages() {
+  local package folder
+  for package in "$@"; do
+    folder=$LOCKSTEP_CACHE/debian/$package
+    [ -d "$folder" ] && continue
+    echo "setup: unpacking $package into $folder"
+    rm -rf "$folder.new" && mkdir -p "$folder.new/root"
+    (cd "$folder.new" && { apt-get download -qq "$package" || { apt-get update -qq && apt-get download -qq "$package"; } }) >/dev/null 2>&1 ||
+      die "cannot download the Debian package $package"
+    dpkg-deb -x "$folder.new"/*.deb "$folder.new/root"
+    mv "$folder.new/root" "$folder"
+    rm -rf "$folder.new"
+  done
+}
+
 # A stamp per content of the pin list, so that a changed pin installs again and an unchanged one costs nothing.
 python_packages() { # name package...
   local name=$1; shift
@@ -70,6 +86,7 @@ case ${1:-} in
     [ "$(id -u)" = 0 ] || die "the cluster tests mount file systems: run make test as root"
     ./setup.sh build
     debian_packages "${DEBIAN_TEST[@]}"
+    unpacked_packages "${DEBIAN_UNPACKED[@]}"
     python_packages test "${PYTHON_TEST[@]}"
     python_packages style "${PYTHON_STYLE[@]}"
     go_toolchain

@@ -24,6 +24,7 @@ DEBIAN_BUILD=(
 DEBIAN_TEST=(
   clang-format-14                   # 14.0.6
   ca-certificates curl git openssl  # the cluster test bed, the style check
+  lua5.1                            # 5.1.5     Argo CD's health script
 )
 # Unpacked into the cache: to install it would start a server.
 DEBIAN_UNPACKED=(

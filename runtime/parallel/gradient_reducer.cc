@@ -44,10 +44,8 @@ GradientReducer::GradientReducer(Collective& collective, ReducerOptions options,
   if (!sharded_ && plan_.num_exchanges != 1) {
     throw std::invalid_argument("whole gradients are exchanged once per step");
   }
-  // A wire that rounds would round the sums of hosts once more.
-  if (wire_ == common::DType::kFp32) {
-    hosts_ = plan_host_reduction(plan_, collective_.topology().ranks_per_host);
-  }
+  hosts_ = plan_host_reduction(plan_, collective_.topology().ranks_per_host);
+  first_wire_ = hosts_ ? common::DType::kFp32 : wire_;
   send_order_ = order_by_place(plan_.world_size, hosts_ ? hosts_->ranks_per_host : 1);
   const int first_slice = sharded_ ? placement_.first_kept() : 0;
   for (size_t unit = 0; unit < units_.size(); ++unit) {
@@ -108,7 +106,7 @@ void GradientReducer::begin_exchange(size_t index) {
   const Bucket& bucket = buckets_[index];
   const std::string what = "gradient of " + bucket.name();
   const auto round_bytes =
-      static_cast<size_t>(bucket.slice_elems * plan_.world_size * common::elem_bytes(wire_));
+      static_cast<size_t>(bucket.slice_elems * plan_.world_size * common::elem_bytes(first_wire_));
   Exchange& exchange = exchanges_.emplace_back();
   exchange.bucket = index;
   exchange.is_inside = hosts_.has_value();
@@ -149,19 +147,48 @@ void GradientReducer::send_across(Exchange& exchange) {
   const int64_t value_elems = num_hosts * bucket.slice_elems;
   const auto host = static_cast<size_t>(collective_.rank() / hosts_->ranks_per_host);
   carry_out(hosts_->inside[host], value_elems, exchange.values.data());
-  const std::span<const float> sums =
-      exchange.sent.emplace_back(std::move(exchange.values)).elems();
-  exchange.values = pool_.take(hosts_->num_rounds * value_elems);
-  const std::vector<int64_t>& roots = hosts_->roots[host];
+  const std::vector<std::span<const std::byte>> sums = host_sums(exchange, value_elems);
+  const auto round_bytes = static_cast<size_t>(value_elems * common::elem_bytes(wire_));
+  exchange.values =
+      pool_.take(hosts_->num_rounds * static_cast<int64_t>(round_bytes / sizeof(float)));
   for (size_t round = 0; round < static_cast<size_t>(hosts_->num_rounds); ++round) {
     // A host with fewer roots than others takes part with one that nobody adds again.
-    const auto root = static_cast<size_t>(roots[std::min(round, roots.size() - 1)]);
-    const auto num_elems = static_cast<size_t>(value_elems);
-    exchange.rounds.push_back(collective_.all_to_all(
-        std::as_bytes(sums.subspan(root * num_elems, num_elems)),
-        std::as_writable_bytes(exchange.values.elems().subspan(round * num_elems, num_elems)),
-        "gradient of " + bucket.name(), Reach::kAcross));
+    exchange.rounds.push_back(
+        collective_.all_to_all(sums[std::min(round, sums.size() - 1)],
+                               exchange.values.bytes().subspan(round * round_bytes, round_bytes),
+                               "gradient of " + bucket.name(), Reach::kAcross));
   }
+}
+
+// The roots of this host among the values of an exchange, as they travel across. They stay in
+// exchange.sent.
+std::vector<std::span<const std::byte>> GradientReducer::host_sums(Exchange& exchange,
+                                                                   int64_t value_elems) {
+  FloatBuffer values = std::move(exchange.values);
+  const std::vector<int64_t>& roots =
+      hosts_->roots[static_cast<size_t>(collective_.rank() / hosts_->ranks_per_host)];
+  const auto num_elems = static_cast<size_t>(value_elems);
+  std::vector<std::span<const std::byte>> sums;
+  sums.reserve(roots.size());
+  for (const int64_t root : roots) {
+    const std::span<const float> sum =
+        values.elems().subspan(static_cast<size_t>(root) * num_elems, num_elems);
+    if (wire_ == common::DType::kFp32) {
+      sums.push_back(std::as_bytes(sum));
+      continue;
+    }
+    const int64_t bytes = value_elems * common::elem_bytes(wire_);
+    FloatBuffer& sent =
+        exchange.sent.emplace_back(pool_.take(bytes / static_cast<int64_t>(sizeof(float))));
+    encode(wire_, sum, sent.bytes().data());
+    sums.push_back(sent.bytes());
+  }
+  if (wire_ == common::DType::kFp32) {
+    exchange.sent.push_back(std::move(values));
+  } else {
+    pool_.give_back(std::move(values));
+  }
+  return sums;
 }
 
 void GradientReducer::give_back_sent(Exchange& exchange) {
@@ -175,7 +202,7 @@ void GradientReducer::give_back_sent(Exchange& exchange) {
 // Root `round` of the bucket's units as it travels: rank after rank, in send_order_, what it owns
 // of each piece.
 FloatBuffer GradientReducer::pack(const Bucket& bucket, int64_t round) {
-  const int64_t bytes = bucket.slice_elems * plan_.world_size * common::elem_bytes(wire_);
+  const int64_t bytes = bucket.slice_elems * plan_.world_size * common::elem_bytes(first_wire_);
   FloatBuffer packed = pool_.take(bytes / static_cast<int64_t>(sizeof(float)));
   std::byte* to = packed.bytes().data();
   for (const int rank : send_order_) {
@@ -185,7 +212,7 @@ FloatBuffer GradientReducer::pack(const Bucket& bucket, int64_t round) {
       const std::span<const float> root =
           roots[std::min(static_cast<size_t>(round), roots.size() - 1)].elems();
       const int64_t begin = placement_.owned(rank) * layouts_[unit].slice_elems + piece.begin_elem;
-      to = encode(wire_,
+      to = encode(first_wire_,
                   root.subspan(static_cast<size_t>(begin), static_cast<size_t>(piece.num_elems)),
                   to);
     }
@@ -224,7 +251,10 @@ void GradientReducer::finish_oldest_exchange() {
 // Adds the received values in the plan's order; the sum is the first value of the result.
 FloatBuffer GradientReducer::sum_values(const Bucket& bucket, FloatBuffer values) {
   if (wire_ != common::DType::kFp32) {
-    FloatBuffer decoded = pool_.take(plan_.num_rounds * plan_.world_size * bucket.slice_elems);
+    const int64_t num_values = hosts_
+                                   ? hosts_->num_rounds * plan_.world_size / hosts_->ranks_per_host
+                                   : plan_.num_rounds * plan_.world_size;
+    FloatBuffer decoded = pool_.take(num_values * bucket.slice_elems);
     decode(wire_, values.bytes().data(), decoded.elems());
     pool_.give_back(std::exchange(values, std::move(decoded)));
   }

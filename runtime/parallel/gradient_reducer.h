@@ -84,6 +84,7 @@ class GradientReducer {
   FloatBuffer pack(const Bucket& bucket, int64_t round);
   void give_back_roots(UnitState& state, std::vector<FloatBuffer> roots);
   void send_across(Exchange& exchange);
+  std::vector<std::span<const std::byte>> host_sums(Exchange& exchange, int64_t value_elems);
   void finish_oldest_exchange();
   void give_back_sent(Exchange& exchange);
   FloatBuffer sum_values(const Bucket& bucket, FloatBuffer values);
@@ -96,8 +97,9 @@ class GradientReducer {
   BucketProgress progress_;
   Placement placement_;
   common::DType wire_;
-  std::optional<HostReduction> hosts_;  // Note [Sums by hosts]
-  std::vector<int> send_order_;         // ranks in the order in which their slices are packed
+  std::optional<HostReduction> hosts_;               // Note [Sums by hosts]
+  common::DType first_wire_ = common::DType::kFp32;  // of the only part of an exchange, or inside
+  std::vector<int> send_order_;  // ranks in the order in which their slices are packed
   bool sharded_;
   OnSliceFinal on_slice_final_;
   std::vector<UnitState> units_;

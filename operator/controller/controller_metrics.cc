@@ -37,11 +37,18 @@ const common::MetricName kErrors{"controller_runtime_reconcile_errors_total", "F
                                  kController};
 const common::MetricName kReconcileTime{"controller_runtime_reconcile_time_seconds",
                                         "Time of a reconcile.", kController};
+const common::MetricName kFenced{
+    "lockstep_fenced_writes_total", "Writes not sent because this process does not lead.", {}};
 const common::MetricName kDepth{"workqueue_depth", "Keys that wait.", kQueue};
 const common::MetricName kAdds{"workqueue_adds_total", "Keys added.", kQueue};
 const common::MetricName kRetries{"workqueue_retries_total", "Keys added after a failure.", kQueue};
 const common::MetricName kWaits{"workqueue_queue_duration_seconds", "Time in the queue.", kQueue};
 const common::MetricName kWorks{"workqueue_work_duration_seconds", "Time of work.", kQueue};
+
+common::MetricName slow_path(const std::string& lease) {
+  return {
+      "leader_election_slowpath_total", "Renewals that read the Lease first.", {{"name", lease}}};
+}
 
 // Not `job`: Prometheus gives every series a label of that name, what it was scraped for.
 std::map<std::string, std::string> labels_of(const api::TrainingJob& job) {
@@ -179,6 +186,27 @@ void ControllerMetrics::on_reconcile(ReconcileResult result, Clock::time_point b
   metrics_.histogram(kReconcileTime, kSeconds).Observe(elapsed.count());
   const kube::MutexLock lock(mutex_);
   if (const auto work = begun_.find(begin); work != begun_.end()) begun_.erase(work);
+}
+
+void ControllerMetrics::on_leader(const std::string& lease, bool leads) {
+  metrics_.counter(slow_path(lease));
+  metrics_.counter(kFenced);
+  metrics_.gauge({"leader_election_master_status", "1 if this process leads.", {{"name", lease}}})
+      .Set(leads ? 1 : 0);
+}
+
+void ControllerMetrics::on_leader_slow_path(const std::string& lease) {
+  metrics_.counter(slow_path(lease)).Increment();
+}
+
+void ControllerMetrics::on_fenced_write() {
+  metrics_.counter(kFenced).Increment();
+}
+
+std::chrono::seconds ControllerMetrics::longest_reconcile(Clock::time_point at) const {
+  const kube::MutexLock lock(mutex_);
+  if (begun_.empty()) return std::chrono::seconds(0);
+  return std::chrono::floor<std::chrono::seconds>(at - *begun_.begin());
 }
 
 // What is under way at this moment.

@@ -30,6 +30,16 @@ class ControllerMetrics {
   void on_work(Clock::time_point begin);
   void on_reconcile(ReconcileResult result, Clock::time_point begin, Clock::time_point end);
 
+  // Leader election, under client-go's names: whether this process leads by `lease`, and renewals
+  // that had to read the Lease first.
+  void on_leader(const std::string& lease, bool leads);
+  void on_leader_slow_path(const std::string& lease);
+  // A write was not sent because this process does not lead (any more).
+  void on_fenced_write();
+
+  // How long the longest of the reconciles under way has taken so far.
+  std::chrono::seconds longest_reconcile(Clock::time_point at) const;
+
   // The text of all series; lockstep_jobs{state} and lockstep_job_* come from `jobs`. Of a
   // finished job there is nothing but its end, and no more than kMaxJobSeries unfinished and as
   // many finished jobs have series: what a scrape costs is bounded.

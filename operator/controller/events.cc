@@ -30,22 +30,22 @@ std::string digest(std::string_view text) {
   return digits;
 }
 
-std::string name_of(const api::TrainingJob& job, const plan::Event& event) {
-  const std::string said = job.meta.uid + "\n" + event.reason + "\n" + event.message;
-  return job.meta.name + "." + digest(said);
+std::string name_of(const EventSubject& subject, const plan::Event& event) {
+  const std::string said = subject.uid + "\n" + event.reason + "\n" + event.message;
+  return subject.name + "." + digest(said);
 }
 
-json render(const api::TrainingJob& job, const plan::Event& event, const std::string& name,
+json render(const EventSubject& subject, const plan::Event& event, const std::string& name,
             const std::string& time) {
   return {{"apiVersion", "v1"},
           {"kind", "Event"},
-          {"metadata", {{"name", name}, {"namespace", job.meta.ns}}},
+          {"metadata", {{"name", name}, {"namespace", subject.ns}}},
           {"involvedObject",
-           {{"apiVersion", api::kApiVersion},
-            {"kind", api::kKind},
-            {"name", job.meta.name},
-            {"namespace", job.meta.ns},
-            {"uid", job.meta.uid}}},
+           {{"apiVersion", subject.api_version},
+            {"kind", subject.kind},
+            {"name", subject.name},
+            {"namespace", subject.ns},
+            {"uid", subject.uid}}},
           {"type", event.warning ? "Warning" : "Normal"},
           {"reason", event.reason},
           {"message", event.message},
@@ -68,15 +68,27 @@ common::Result<void> count_up(kube::Client& client, const kube::ResourcePath& pa
 
 }  // namespace
 
-common::Result<void> emit_event(kube::Client& client, const api::TrainingJob& job,
+common::Result<void> emit_event(kube::Client& client, const EventSubject& subject,
                                 const plan::Event& event, api::Time now) {
   const std::string time = api::format_time(now);
-  const std::string name = name_of(job, event);
-  const auto answer = client.create({kEvents, job.meta.ns, "", ""}, render(job, event, name, time));
+  const std::string name = name_of(subject, event);
+  const auto answer =
+      client.create({kEvents, subject.ns, "", ""}, render(subject, event, name, time));
   const auto* error = std::get_if<kube::ApiError>(&answer);
   if (error == nullptr) return {};
   if (error->error.code != common::ErrorCode::kAlreadyExists) return error->error;
-  return count_up(client, {kEvents, job.meta.ns, name, ""}, time);
+  return count_up(client, {kEvents, subject.ns, name, ""}, time);
+}
+
+common::Result<void> emit_event(kube::Client& client, const api::TrainingJob& job,
+                                const plan::Event& event, api::Time now) {
+  return emit_event(client,
+                    EventSubject{.api_version = api::kApiVersion,
+                                 .kind = api::kKind,
+                                 .name = job.meta.name,
+                                 .ns = job.meta.ns,
+                                 .uid = job.meta.uid},
+                    event, now);
 }
 
 }  // namespace lockstep::control

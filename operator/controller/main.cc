@@ -39,6 +39,29 @@ common::Result<kube::ClientConfig> load_cluster(const std::string& kubeconfig,
   return kube::load_kubeconfig({kubeconfig, context}, kube::read_env, kube::read_file);
 }
 
+// The flags of Kubernetes' own components, with durations as they write them.
+void add_election_options(CLI::App& app, control::LeadershipOptions& options) {
+  app.add_flag("--leader-elect", options.enabled,
+               "act only while this process leads, by a Lease; for more than one replica");
+  app.add_option("--leader-elect-resource-namespace", options.ns,
+                 "namespace of the Lease; default: that of the credentials");
+  app.add_option("--leader-elect-resource-name", options.name, "name of the Lease");
+  const auto add_time = [&app](const char* name, std::chrono::milliseconds& time,
+                               const char* what) {
+    app.add_option_function<int64_t>(
+           name, [&time](int64_t ms) { time = std::chrono::milliseconds(ms); }, what)
+        ->transform(CLI::AsNumberWithUnit(
+            std::map<std::string, int64_t>{{"ms", 1}, {"s", 1000}, {"m", 60'000}},
+            CLI::AsNumberWithUnit::UNIT_REQUIRED, "DURATION"));
+  };
+  add_time("--leader-elect-lease-duration", options.settings.lease_duration,
+           "how long others wait for a silent leader, e.g. 15s");
+  add_time("--leader-elect-renew-deadline", options.settings.renew_deadline,
+           "a leader that could not renew the Lease for this long ends, e.g. 10s");
+  add_time("--leader-elect-retry-period", options.settings.retry_period,
+           "between two tries to get or renew the Lease, e.g. 2s");
+}
+
 int fail(const common::Error& error) {
   std::cerr << "lockstep-operator: " << error.message;
   if (!error.hint.empty()) std::cerr << " (" << error.hint << ")";
@@ -76,6 +99,7 @@ int run(int argc, char** argv) {
   app.add_flag("--without-nodes", ignores_nodes,
                "do not watch nodes: for an operator without rights outside its namespace; a lost "
                "node is then acted on only once its pods are deleted");
+  add_election_options(app, options.leadership);
   app.set_version_flag("--version", LOCKSTEP_VERSION);
   CLI11_PARSE(app, argc, argv);
 

@@ -96,6 +96,9 @@ class HttpClient final : public Client {
   SendOutcome send(const HttpRequest& request, const Identity& identity,
                    const std::stop_token& stop);
   void observe(const HttpRequest& request, const std::string& code, Clock::time_point begin) const;
+  bool is_fenced(const HttpRequest& request) const {
+    return is_write(request) && options_.may_write && !options_.may_write();
+  }
 
   const std::unique_ptr<Credentials> credentials_;
   const std::string host_;
@@ -113,8 +116,16 @@ ApiError without_credentials(const common::Error& why) {
   return {why, 0, "", std::nullopt};
 }
 
+ApiError fenced_off() {
+  return {{common::ErrorCode::kUnavailable, "not sent: this process does not lead any more", ""},
+          0,
+          kFencedReason,
+          std::nullopt};
+}
+
 ApiResult<json> HttpClient::call(const HttpRequest& request, const std::stop_token& stop,
                                  Warnings* warnings) {
+  if (is_fenced(request)) return fenced_off();
   const Result<Identity> identity = credentials_->current(Clock::now());
   if (!identity) return without_credentials(identity.error());
   SendOutcome outcome = send(request, *identity, stop);
@@ -128,6 +139,7 @@ ApiResult<json> HttpClient::call(const HttpRequest& request, const std::stop_tok
     if (!newer) return without_credentials(newer.error());
     if (*newer != *identity) outcome = send(request, *newer, stop);
   }
+  if (outcome.fenced) return fenced_off();
   if (outcome.kind != SendOutcome::Kind::kAnswered) return no_answer(request, outcome.why);
   const HttpResponse& response = outcome.response;
   if (warnings != nullptr) {
@@ -162,6 +174,7 @@ SendOutcome HttpClient::send(const HttpRequest& request, const Identity& identit
   send_options.stop = stop;
   send_options.silence = options_.request_timeout;
   send_options.total = options_.request_timeout;
+  if (is_write(request)) send_options.may_send = options_.may_write;
   outcome = connection->send(request, send_options);
   const bool answered = outcome.kind == SendOutcome::Kind::kAnswered;
   observe(request, answered ? std::to_string(outcome.response.status) : "<error>", begin);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -24,7 +25,13 @@ struct HttpClientOptions {
   // makes a client of its own with half its renewal deadline here.
   std::chrono::milliseconds request_timeout{65'000};
   RequestObserver observer;
+  // Asked before every write, and once more when nothing but its body is left to send; false: it is
+  // not sent. Must not block; may be empty. See WriteFence.
+  std::function<bool()> may_write;
 };
+
+// The reason of a write's ApiError if may_write said no: nothing was done.
+inline constexpr const char* kFencedReason = "Fenced";
 
 // A client of the server that `config` names; nothing is sent yet. Requests share a few keep-alive
 // connections, each stream has its own. A GET whose connection was reset is repeated once; a write

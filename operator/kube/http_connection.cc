@@ -1,5 +1,7 @@
 #include "operator/kube/http_connection.h"
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -131,6 +133,20 @@ httplib::Request to_httplib(const Endpoint& endpoint, const HttpRequest& request
     out.set_header("Proxy-Authorization", endpoint.proxy->authorization);
   }
   return out;
+}
+
+// Lets the library ask for the body when it is about to send it. `may_send` and `refused` outlive
+// the request.
+void ask_before_body(httplib::Request& request, const std::function<bool()>& may_send,
+                     bool& refused) {
+  const auto body = std::make_shared<const std::string>(std::move(request.body));
+  request.body.clear();
+  request.content_length_ = body->size();
+  request.content_provider_ = [body, &may_send, &refused](size_t offset, size_t length,
+                                                          httplib::DataSink& sink) {
+    refused = !may_send();
+    return !refused && sink.write(body->data() + offset, length);
+  };
 }
 
 std::string host_and_port(const ServerUrl& url) {
@@ -273,8 +289,11 @@ SendOutcome HttpConnection::send(const HttpRequest& request, const SendOptions& 
     too_late = options.total.count() > 0 && Clock::now() > deadline;
     return !too_late;
   };
+  bool fenced = false;
+  if (options.may_send) ask_before_body(http_request, options.may_send, fenced);
   SendOutcome out = state_->exchange(http_request, options, got_headers);
   out.response.body = std::move(body);
+  out.fenced = fenced;
   if (too_late) {
     out.kind = SendOutcome::Kind::kFailed;
     out.why = "timed out";

@@ -31,6 +31,9 @@ struct SendOptions {
   std::chrono::milliseconds silence{0};  // longest wait for the next byte
   std::chrono::milliseconds total{0};    // longest wait for the whole answer; 0 = no limit
   std::stop_token stop;                  // gives up at once, also in mid-connect
+  // Asked when the connection stands and all but the body is sent; false: the body is not, and
+  // without it the server does nothing. May be empty.
+  std::function<bool()> may_send;
 };
 
 struct SendOutcome {
@@ -44,6 +47,7 @@ struct SendOutcome {
   HttpResponse response;
   std::string why;         // unless answered
   bool untrusted = false;  // nothing was sent: the server's certificate is not vouched for
+  bool fenced = false;     // may_send said no
 };
 
 // Not for several threads at once.

@@ -43,9 +43,9 @@ await_success() { # job
   fail "$1 did not end"
 }
 
-start_operator() {
-  start "operator-$scenario" "$LOCKSTEP_BIN/lockstep-operator" --kubeconfig "$work/operator.kubeconfig" --namespace "$scenario" \
-    --listen 127.0.0.1 --port 0 --runtime-image example.invalid/runtime:test
+start_operator() { # [suffix flag...]: more than one needs a suffix each, and --leader-elect
+  start "operator-$scenario${1:-}" "$LOCKSTEP_BIN/lockstep-operator" --kubeconfig "$work/operator.kubeconfig" --namespace "$scenario" \
+    --listen 127.0.0.1 --port 0 --runtime-image example.invalid/runtime:test "${@:2}"
 }
 
 # helm VERB RELEASE of our chart, with the one value that has no default.
@@ -78,8 +78,9 @@ expect_reference() { # job
 }
 output_of() { echo "$CLUSTER_STATE/node/volumes/$scenario/$1"; } # job
 pod_pid() { cat "$CLUSTER_STATE/node/pods/$1/pid"; }             # pod
-cleanup() {
-  local rc=$?
+# A scenario's own trap saves the status first: trap 'rc=$?; ...; cleanup $rc' EXIT
+cleanup() { # [status]
+  local rc=${1:-$?}
   stop "operator-$scenario" KILL 2>/dev/null
   kubectl delete trainingjobs --all --wait=false --ignore-not-found >/dev/null 2>&1 || :
   "$BIN/kubectl" delete namespace "$scenario" --wait=false --ignore-not-found >/dev/null 2>&1 || :

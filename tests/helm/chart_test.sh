@@ -74,6 +74,6 @@ undocumented=$(awk '(/^  [a-zA-Z]+:/ || /^[a-zA-Z]+: ./) && !told { print "line 
 same "kustomize/operator.yaml" "$source/kustomize/operator.yaml" "$work/operator.yaml"
 "$BIN/kubectl" kustomize "$source" >"$work/kustomized" || complain "kubectl kustomize"
 kinds=$(grep -E '^kind:' "$work/kustomized" | sort | xargs)
-expected="kind: ClusterRole kind: ClusterRoleBinding kind: CustomResourceDefinition kind: Deployment kind: Namespace kind: Service kind: ServiceAccount"
+expected="kind: ClusterRole kind: ClusterRoleBinding kind: CustomResourceDefinition kind: Deployment kind: Namespace kind: Role kind: RoleBinding kind: Service kind: ServiceAccount"
 if [ "$kinds" = "$expected" ]; then echo "ok: kubectl kustomize"; else complain "kubectl kustomize makes $kinds"; fi
 exit $bad

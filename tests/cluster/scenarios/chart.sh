@@ -33,6 +33,12 @@ can() { "$BIN/kubectl" auth can-i "$@" --as "system:serviceaccount:$scenario:tri
 expect_equal "may create pods" "$(can create pods -n "$scenario")" yes
 expect_equal "may create pods elsewhere" "$(can create pods -n default)" yes
 expect_equal "may write status" "$(can update trainingjobs.lockstep.dev --subresource status -n "$scenario")" yes
+expect_equal "may create leases" "$(can create leases.coordination.k8s.io -n "$scenario")" yes
+expect_equal "may renew its lease" "$(can update leases.coordination.k8s.io/tried-operator -n "$scenario")" yes
+expect_equal "may renew another's lease" "$(can update leases.coordination.k8s.io/other -n "$scenario")" no
+expect_equal "may delete its lease" "$(can delete leases.coordination.k8s.io/tried-operator -n "$scenario")" no
+expect_equal "may see leases elsewhere" "$(can get leases.coordination.k8s.io/tried-operator -n default)" no
+expect_equal "replicas" "$(kubectl get deployment tried-operator -o 'jsonpath={.spec.replicas}')" 2
 expect_equal "may read secrets" "$(can get secrets -n "$scenario")" no
 expect_equal "may exec" "$(can create pods --subresource exec -n "$scenario")" no
 
@@ -80,4 +86,4 @@ expect_equal "the job after installing again" "$(kubectl get trainingjob kept -o
 "$BIN/kubectl" create namespace lockstep-system >/dev/null
 trap '"$BIN/kubectl" delete namespace lockstep-system --wait=false >/dev/null 2>&1 || :; restore_crd; cleanup' EXIT
 "$BIN/kubectl" apply -k "$LOCKSTEP_SOURCE" --dry-run=server >"$work/kustomized" 2>&1 || fail "kubectl apply -k: $(cat "$work/kustomized")"
-expect_equal "objects of kubectl apply -k" "$(grep -c '(server dry run)' "$work/kustomized")" 7
+expect_equal "objects of kubectl apply -k" "$(grep -c '(server dry run)' "$work/kustomized")" 9

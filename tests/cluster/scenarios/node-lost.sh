@@ -25,7 +25,7 @@ own_job tainted 'test $LOCKSTEP_ATTEMPT = 1 || exec sleep 600' | kubectl create 
 await 60 "running ranks" running tainted 0
 node=$(kubectl get pod tainted-0-1 -o 'jsonpath={.spec.nodeName}')
 kubectl taint node "$node" example.test/repair:NoExecute >/dev/null
-trap 'kubectl taint node "$node" example.test/repair- >/dev/null 2>&1; cleanup' EXIT
+trap 'rc=$?; kubectl taint node "$node" example.test/repair- >/dev/null 2>&1; cleanup $rc' EXIT
 next_attempt() { [ "$(status tainted attempt)" = 1 ]; }
 await 60 "attempt after the taint" next_attempt
 kubectl taint node "$node" example.test/repair- >/dev/null
@@ -38,12 +38,12 @@ expect_match "reason" "$(status tainted firstFailure.reason)" "^(DisruptionTarge
 kubectl create -f - >/dev/null <<Y
 {apiVersion: v1, kind: Node, metadata: {name: doomed}}
 Y
-trap 'kubectl delete node doomed --ignore-not-found >/dev/null 2>&1; cleanup' EXIT
+trap 'rc=$?; kubectl delete node doomed --ignore-not-found >/dev/null 2>&1; cleanup $rc' EXIT
 kubectl patch node doomed --subresource status --type merge -p \
   "{\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\",\"lastHeartbeatTime\":\"$(date -u +%FT%TZ)\"}]}}" >/dev/null
 kubelet=$(cut -d' ' -f1 "$PIDS/process-kubelet")
 kill -STOP "$kubelet"
-trap 'kill -CONT "$kubelet"; kubectl delete node doomed --ignore-not-found >/dev/null 2>&1; cleanup' EXIT
+trap 'rc=$?; kill -CONT "$kubelet"; kubectl delete node doomed --ignore-not-found >/dev/null 2>&1; cleanup $rc' EXIT
 own_job stranded 'test $LOCKSTEP_ATTEMPT = 1 || exec sleep 600' | kubectl create -f - >/dev/null
 await 60 "pod of rank 1" kubectl get pod stranded-0-1
 kubectl create --raw "/api/v1/namespaces/$scenario/pods/stranded-0-1/binding" -f - >/dev/null <<Y

@@ -106,8 +106,9 @@ FakeApiServer::Answer FakeApiServer::create(const kube::ResourcePath& path, cons
 }
 
 FakeApiServer::Answer FakeApiServer::replace(const kube::ResourcePath& path, const json& body) {
-  return write("status " + path.type.plural + "/" + path.name,
-               [&] { return replace_status(path, body); });
+  const bool is_whole = path.subresource.empty();
+  return write((is_whole ? "replace " : "status ") + path.type.plural + "/" + path.name,
+               [&] { return is_whole ? replace_object(path, body) : replace_status(path, body); });
 }
 
 FakeApiServer::Answer FakeApiServer::patch(const kube::ResourcePath& path, kube::PatchType /*type*/,
@@ -165,6 +166,20 @@ FakeApiServer::Answer FakeApiServer::delete_locked(const kube::ResourcePath& pat
   }
   if (object["metadata"].contains("deletionTimestamp")) return object;
   object["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z";
+  return store("MODIFIED", plural, std::move(object));
+}
+
+FakeApiServer::Answer FakeApiServer::replace_object(const kube::ResourcePath& path,
+                                                    const json& body) {
+  const std::string& plural = path.type.plural;
+  const auto found = objects_[plural].find({path.ns, path.name});
+  if (found == objects_[plural].end()) return not_found(path.name);
+  const std::string theirs = kube::version_of(body);
+  if (!theirs.empty() && kube::version_of(found->second) != theirs) {
+    return refusal(ErrorCode::kConflict, 409, "the object has been modified");
+  }
+  json object = body;
+  object["metadata"]["uid"] = found->second["metadata"]["uid"];
   return store("MODIFIED", plural, std::move(object));
 }
 
@@ -355,9 +370,8 @@ void FakeApiServer::await_delivery() {
 std::vector<json> FakeApiServer::objects(const std::string& plural) const {
   const MutexLock lock(mutex_);
   std::vector<json> all;
-  const auto found = objects_.find(plural);
-  if (found == objects_.end()) return all;
-  for (const auto& [key, object] : found->second) all.push_back(object);
+  if (!objects_.contains(plural)) return all;
+  for (const auto& [key, object] : objects_.at(plural)) all.push_back(object);
   return all;
 }
 

@@ -106,6 +106,7 @@ class FakeApiServer final : public kube::Client {
   nlohmann::json& store(const std::string& type, const std::string& plural, nlohmann::json object);
   void drop(const std::string& plural, const kube::ObjectKey& key);
   Answer delete_locked(const kube::ResourcePath& path, const kube::DeleteOptions& options);
+  Answer replace_object(const kube::ResourcePath& path, const nlohmann::json& body);
   Answer replace_status(const kube::ResourcePath& path, const nlohmann::json& body);
   void tell(const std::string& type, const std::string& plural, const nlohmann::json& object);
   bool is_delivered() const;

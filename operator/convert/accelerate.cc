@@ -192,7 +192,7 @@ Table deepspeed_rows() {
       {root + "deepspeed_inclusion_filter", without_effect(kNoSsh)},
       {root + "deepspeed_exclusion_filter", without_effect(kNoSsh)},
       {root + "deepspeed_moe_layer_cls_names",
-       refuse_unless_off("mixture of experts is not supported by this version")},
+       without_effect("a layer is gathered with all of its experts anyway")},
   };
 }
 

@@ -254,7 +254,7 @@ Table refused_rows() {
       {"sequence_parallel_size", sized("sequence parallelism")},
       {"pipeline", named("pipeline parallelism")},
       {"expert_parallel", sized("expert parallelism")},
-      {"moe", named("mixture of experts")},
+      {"moe", named("expert parallelism")},
       {"use_data_before_expert_parallelism", named("expert parallelism")},
       {"hybrid_engine", named("generation in training (hybrid engine)")},
       {"sparse_attention", named("sparse attention")},

@@ -18,7 +18,9 @@ struct Sizes {
   int64_t queries() const { return rows * config.num_attention_heads * config.head_dim; }
   int64_t keys() const { return rows * config.num_key_value_heads * config.head_dim; }
   int64_t qkv() const { return queries() + 2 * keys(); }
-  int64_t gate_up() const { return rows * feed_forward_rows(family, config); }
+  int64_t pairs() const { return rows * config.parts_per_token(); }
+  int64_t scores() const { return rows * config.num_experts; }
+  int64_t gate_up() const { return pairs() * feed_forward_rows(family, config); }
   int64_t stats() const { return family.norm == NormKind::kLayer ? 2 * rows : rows; }
   int64_t after() const { return has_norm_after(family) ? 1 : 0; }
   int64_t heads_normed(int64_t heads) const {
@@ -27,6 +29,15 @@ struct Sizes {
   }
   bool is_mixed() const { return dtype != DType::kFp32; }
 };
+
+void take_routing(const Sizes& s, Layout& layout, LayerLayout::Cheap& cheap) {
+  cheap.probabilities = layout.take(s.scores());
+  cheap.expert_begins = layout.take(s.config.num_experts + 1);
+  cheap.pair_rows = layout.take(s.pairs());
+  cheap.pair_weights = layout.take(s.pairs());
+  cheap.choices = layout.take(s.pairs());
+  cheap.choice_pairs = layout.take(s.pairs());
+}
 
 LayerLayout::Cheap cheap_parts(const Sizes& s) {
   const int64_t norms_qk = s.family.qk_norm != QkNorm::kNone ? 1 : 0;
@@ -42,6 +53,7 @@ LayerLayout::Cheap cheap_parts(const Sizes& s) {
   cheap.attention_stats = layout.take(s.after() * s.stats());
   cheap.x_mid = layout.take(s.stream());
   cheap.stats2 = layout.take(s.stats());
+  if (s.config.has_experts()) take_routing(s, layout, cheap);
   cheap.gate_up = layout.take(s.gate_up(), s.dtype);
   cheap.mlp_part = layout.take(s.after() * s.stream());
   cheap.mlp_stats = layout.take(s.after() * s.stats());
@@ -56,6 +68,16 @@ int64_t wide_elems(const Sizes& s) {
                         s.family.qk_norm == QkNorm::kNone;
   if (is_plain) return 0;
   return std::max({2 * s.config.hidden_size, s.qkv() / s.rows, s.gate_up() / s.rows});
+}
+
+void take_experts(const Sizes& s, Layout& layout, LayerLayout::Scratch& scratch) {
+  const int64_t stream = s.pairs() * s.config.hidden_size;
+  scratch.pairs_in = layout.take(stream, s.dtype);
+  scratch.wide_pairs = layout.take(stream);
+  scratch.d_pairs = s.is_mixed() ? layout.take(stream, s.dtype) : scratch.wide_pairs;
+  scratch.wide_logits = layout.take(s.scores());
+  scratch.d_logits = s.is_mixed() ? layout.take(s.scores(), s.dtype) : scratch.wide_logits;
+  scratch.d_weights = layout.take(s.pairs());
 }
 
 LayerLayout::Scratch scratch_parts(const Sizes& s, int64_t attention_work) {
@@ -75,8 +97,9 @@ LayerLayout::Scratch scratch_parts(const Sizes& s, int64_t attention_work) {
 
   Layout mlp_half = both;
   if (s.is_mixed()) scratch.wide_gate_up = mlp_half.take(s.gate_up());
-  scratch.act = mlp_half.take(s.rows * s.config.intermediate_size, s.dtype);
-  scratch.d_act = mlp_half.take(s.rows * s.config.intermediate_size);
+  scratch.act = mlp_half.take(s.pairs() * s.config.feed_forward_size(), s.dtype);
+  scratch.d_act = mlp_half.take(s.pairs() * s.config.feed_forward_size());
+  if (s.config.has_experts()) take_experts(s, mlp_half, scratch);
   scratch.num_elems = std::max(attention_half.num_elems(), mlp_half.num_elems());
   return scratch;
 }
@@ -84,7 +107,8 @@ LayerLayout::Scratch scratch_parts(const Sizes& s, int64_t attention_work) {
 }  // namespace
 
 bool has_separate_parts(const ModelConfig& config) {
-  return has_norm_after(family_of(config)) || config.residual_multiplier != 1;
+  return has_norm_after(family_of(config)) || config.residual_multiplier != 1 ||
+         config.has_experts();
 }
 
 LayerLayout lay_out_layer(const ModelConfig& config, int64_t batch, int64_t seq, DType dtype,

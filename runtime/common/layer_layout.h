@@ -38,7 +38,16 @@ struct LayerLayout {
     int64_t attention_stats = 0;
     int64_t x_mid = 0;  // [R, C], after the attention's residual
     int64_t stats2 = 0;
-    int64_t gate_up = 0;   // [R, U], typed; backward puts its gradient here
+    int64_t probabilities = 0;  // of E experts: [R, E]
+    // Of experts: their Routing, as int32 but for the weights. P pairs of a token and an expert
+    // that it takes.
+    int64_t expert_begins = 0;  // [E + 1]
+    int64_t pair_rows = 0;      // [P]
+    int64_t pair_weights = 0;   // [P]
+    int64_t choices = 0;        // [P]
+    int64_t choice_pairs = 0;   // [P]
+    // [R, U], typed; backward puts its gradient here. Of experts, here and below, P rows for R.
+    int64_t gate_up = 0;
     int64_t mlp_part = 0;  // [R, C] what a norm after feed-forward norms
     int64_t mlp_stats = 0;
     int64_t num_elems = 0;
@@ -59,6 +68,12 @@ struct LayerLayout {
     int64_t wide_gate_up = 0;    // [R, U]: the product before it is rounded; nothing in fp32
     int64_t act = 0;             // [R, F], typed
     int64_t d_act = 0;           // [R, F]
+    int64_t pairs_in = 0;        // of experts: [P, C], typed
+    int64_t d_pairs = 0;         // of experts: [P, C], typed; in fp32 wide_pairs
+    int64_t wide_pairs = 0;      // of experts: [P, C]
+    int64_t d_logits = 0;        // of experts: [R, E], typed; in fp32 wide_logits
+    int64_t wide_logits = 0;     // of experts: [R, E]
+    int64_t d_weights = 0;       // of experts: [P]
     int64_t num_elems = 0;
   } scratch;
 };

@@ -38,6 +38,11 @@ struct ModelConfig {
   double initializer_range = 0.02;
   bool tie_word_embeddings = false;  // the head uses the embedding's weights
 
+  int64_t num_experts = 0;            // feed-forward parts of a layer; 0: one, for every token
+  int64_t experts_per_token = 0;      // that a token takes
+  int64_t moe_intermediate_size = 0;  // width of an expert; 0: intermediate_size
+  bool norm_topk_prob = true;         // the weights of a token's experts add up to 1
+
   bool attention_bias = false;  // of q, k, v and the output of attention
   bool mlp_bias = false;
   double partial_rotary_factor = 1;  // share of a head, from its start, that is turned
@@ -52,6 +57,14 @@ struct ModelConfig {
   double embedding_multiplier = 1;
   double residual_multiplier = 1;  // of what attention and feed-forward add to the stream
   double logits_scaling = 1;       // logits are divided by it
+
+  bool has_experts() const { return num_experts > 0; }
+  // Width of the feed-forward part, or of one expert.
+  int64_t feed_forward_size() const {
+    return moe_intermediate_size > 0 ? moe_intermediate_size : intermediate_size;
+  }
+  // Feed-forward parts that a token passes.
+  int64_t parts_per_token() const { return has_experts() ? experts_per_token : 1; }
 
   int64_t rotary_dim() const {
     return static_cast<int64_t>(static_cast<double>(head_dim) * partial_rotary_factor);

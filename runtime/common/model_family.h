@@ -25,6 +25,7 @@ enum class Activation { kSilu, kGeluTanh };
 enum class Naming {
   kSeparate,  // q_proj, k_proj, v_proj, gate_proj, up_proj
   kFused,     // qkv_proj, gate_up_proj: the same rows, one tensor
+  kMixtral,   // as kSeparate, but for experts: w1, w3, w2
   kGpt2,      // c_attn, c_fc, ...; matrices are [in, out]
 };
 
@@ -83,7 +84,7 @@ inline bool has_norm_after(const ModelFamily& family) {
 }
 // Rows of the first product of the feed-forward part: gate and up, or up alone.
 inline int64_t feed_forward_rows(const ModelFamily& family, const ModelConfig& config) {
-  return (family.is_gated ? 2 : 1) * config.intermediate_size;
+  return (family.is_gated ? 2 : 1) * config.feed_forward_size();
 }
 
 }  // namespace lockstep::common

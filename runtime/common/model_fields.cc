@@ -20,6 +20,11 @@ Fields model_sizes() {
               "Width of a head, even; the family's, else hidden_size / num_attention_heads, unless "
               "given."),
       integer("max_position_embeddings", 1, 1 << 24, "Longest sequence."),
+      integer("num_local_experts", 1, 1024,
+              "Of mixtral and qwen3_moe, which calls it num_experts: experts of a layer."),
+      integer("num_experts_per_tok", 1, 64,
+              "Of mixtral and qwen3_moe: experts that a token takes."),
+      integer("moe_intermediate_size", 1, 1 << 18, "Of qwen3_moe: width of an expert."),
   };
 }
 
@@ -142,7 +147,7 @@ Fields scales_and_caps() {
 Field model_config() {
   Fields children = {
       choice("model_type", names_of_families(false),
-             {"gemma", "gemma3", "gpt_neox", "gpt_oss", "mixtral", "olmo", "phi", "qwen3_moe"},
+             {"gemma", "gemma3", "gpt_neox", "gpt_oss", "olmo", "phi", "qwen2_moe"},
              "Family of models."),
       {.name = "architectures",
        .type = FieldType::kList,
@@ -161,6 +166,8 @@ Field model_config() {
       if_given(choice("hidden_act", {"silu", "gelu_pytorch_tanh", "gelu_new"}, {"gelu", "relu"},
                       "Activation of the feed-forward layers: the family's own.")),
       boolean("attention_bias", false, "Whether attention projections have a bias."),
+      if_given(boolean("norm_topk_prob", false,
+                       "Of qwen3_moe: whether the weights of a token's experts add up to 1.")),
       boolean("mlp_bias", false, "Whether feed-forward projections have a bias."),
   };
   children.insert(children.end(), rest.begin(), rest.end());
@@ -175,6 +182,10 @@ Field model_config() {
                     "bos_token_id", "eos_token_id",   "pad_token_id",
                     "use_cache",    "pretraining_tp", "transformers_version"};
   config.rules = head_rules();
+  config.rules.push_back(
+      {"!has(self.num_experts_per_tok) || !has(self.num_local_experts) || "
+       "self.num_experts_per_tok <= self.num_local_experts",
+       "num_experts_per_tok must be at most num_local_experts", ".num_experts_per_tok"});
   return if_given(std::move(config));
 }
 

@@ -23,73 +23,39 @@ constexpr std::array kCommonKeys = {
     "rope_scaling",      "rope_parameters",         "initializer_range",   "tie_word_embeddings",
     "hidden_act"};
 
-// Keys that do not change what training computes: of generation, of other tasks, of files and
-// machines, or informative.
-constexpr std::array kIrrelevantKeys = {"_name_or_path",
-                                        "_attn_implementation_autoset",
-                                        "transformers_version",
-                                        "torch_dtype",
-                                        "dtype",
-                                        "use_cache",
-                                        "cache_implementation",
-                                        "bos_token_id",
-                                        "eos_token_id",
-                                        "pad_token_id",
-                                        "unk_token_id",
-                                        "sep_token_id",
-                                        "decoder_start_token_id",
-                                        "task_specific_params",
-                                        "id2label",
-                                        "label2id",
-                                        "num_labels",
-                                        "problem_type",
-                                        "return_dict",
-                                        "return_dict_in_generate",
-                                        "output_attentions",
-                                        "output_hidden_states",
-                                        "output_scores",
-                                        "tokenizer_class",
-                                        "auto_map",
-                                        "max_length",
-                                        "summary_activation",
-                                        "summary_first_dropout",
-                                        "summary_proj_to_labels",
-                                        "summary_type",
-                                        "summary_use_proj",
-                                        "n_ctx",
-                                        "gradient_checkpointing",
-                                        "original_max_position_embeddings",
-                                        "chunk_size_feed_forward",
-                                        "model_max_length",
-                                        "sliding_window_pattern",
-                                        "_sliding_window_pattern",
-                                        "max_window_layers"};
-
 // The table of a job's fields has narrower bounds; up to here sizes can be multiplied.
 constexpr int64_t kMaxInteger = 1 << 24;
 
 struct OneValue {
   std::string_view key;
   json value;
+  std::string_view hint;
 };
 
 // Keys that may be present with one value only.
 const std::vector<OneValue>& one_value_keys() {
-  static const std::vector<OneValue> table = {{"attention_dropout", 0},
-                                              {"embd_pdrop", 0},
-                                              {"resid_pdrop", 0},
-                                              {"attn_pdrop", 0},
-                                              {"hidden_dropout", 0},
-                                              {"pretraining_tp", 1},
-                                              {"add_cross_attention", false},
-                                              {"scale_attn_weights", true},
-                                              {"scale_attn_by_inverse_layer_idx", false},
-                                              {"reorder_and_upcast_attn", false},
-                                              {"use_bidirectional_attention", false},
-                                              {"is_encoder_decoder", false},
-                                              {"attention_bias", false},
-                                              {"mlp_bias", false},
-                                              {"partial_rotary_factor", 1}};
+  constexpr std::string_view kNoDropout = "dropout is not applied: set it to 0";
+  constexpr std::string_view kAllSparse = "every layer has experts";
+  static const std::vector<OneValue> table = {
+      {"attention_dropout", 0, kNoDropout},
+      {"embd_pdrop", 0, kNoDropout},
+      {"resid_pdrop", 0, kNoDropout},
+      {"attn_pdrop", 0, kNoDropout},
+      {"hidden_dropout", 0, kNoDropout},
+      {"pretraining_tp", 1, ""},
+      {"add_cross_attention", false, ""},
+      {"scale_attn_weights", true, ""},
+      {"scale_attn_by_inverse_layer_idx", false, ""},
+      {"reorder_and_upcast_attn", false, ""},
+      {"use_bidirectional_attention", false, ""},
+      {"is_encoder_decoder", false, ""},
+      {"attention_bias", false, ""},
+      {"mlp_bias", false, ""},
+      {"partial_rotary_factor", 1, ""},
+      {"output_router_logits", false, "the loss has no part that balances experts"},
+      {"router_jitter_noise", 0, "noise is not applied: set it to 0"},
+      {"decoder_sparse_step", 1, kAllSparse},
+      {"mlp_only_layers", json::array(), kAllSparse}};
   return table;
 }
 
@@ -129,7 +95,7 @@ Result<void> check_key(const ModelFamily& family, const json& defaults, std::str
     if (known.key != key) continue;
     if (value == known.value) return {};
     return bad_key(key, value.dump() + " is not supported, only " + known.value.dump(),
-                   key.find("drop") == key.npos ? "" : "dropout is not applied: set it to 0");
+                   std::string(known.hint));
   }
   if (is_listed(kIrrelevantKeys, key)) return {};
   return bad_key(
@@ -227,6 +193,11 @@ Result<void> complete_sizes(const ModelFamily& family, ModelConfig& config) {
   if (config.head_dim % 2 != 0 || config.head_dim > 256) {
     return bad_key("head_dim",
                    "must be even and at most 256, found " + std::to_string(config.head_dim));
+  }
+  if (config.experts_per_token > config.num_experts) {
+    return bad_key("num_experts_per_tok", "must be at most num_local_experts, " +
+                                              std::to_string(config.num_experts) + ", found " +
+                                              std::to_string(config.experts_per_token));
   }
   const bool is_gpt2 = family.naming == Naming::kGpt2;
   if (is_gpt2 && (config.num_key_value_heads != config.num_attention_heads ||

@@ -107,6 +107,21 @@ void add_attention(const ModelConfig& config, const LayerNames& names, Builder& 
   }
 }
 
+void add_experts(const ModelConfig& config, Builder& out) {
+  const bool is_mixtral = out.family.naming == Naming::kMixtral;
+  const std::string stem = is_mixtral ? "block_sparse_moe" : "mlp";
+  const int64_t hidden = config.hidden_size;
+  const int64_t ff = config.feed_forward_size();
+  out.matrix(Role::kRouter, stem + ".gate", config.num_experts, hidden);
+  for (int64_t i = 0; i < config.num_experts; ++i) {
+    const std::string expert = stem + ".experts." + std::to_string(i);
+    out.matrix(Role::kGateUp, expert + (is_mixtral ? ".w1" : ".gate_proj"), ff, hidden);
+    out.matrix(Role::kGateUp, expert + (is_mixtral ? ".w3" : ".up_proj"), ff, hidden);
+    out.output_matrix(Role::kDown, expert + (is_mixtral ? ".w2" : ".down_proj"), hidden, ff,
+                      config.num_hidden_layers);
+  }
+}
+
 void add_feed_forward(const ModelConfig& config, const LayerNames& names, Builder& out) {
   const ModelFamily& family = out.family;
   const int64_t ff = config.intermediate_size;
@@ -157,7 +172,11 @@ std::vector<ModelTensor> layer_tensors(const ModelConfig& config, int64_t index)
     out.norm(Role::kAfterAttentionNorm, Role::kAfterAttentionNorm, names.after_attention, hidden);
   }
   if (has_norm_before(family)) out.norm(Role::kNorm2, Role::kNorm2Bias, names.norm2, hidden);
-  add_feed_forward(config, names, out);
+  if (config.has_experts()) {
+    add_experts(config, out);
+  } else {
+    add_feed_forward(config, names, out);
+  }
   if (has_norm_after(family)) {
     out.norm(Role::kAfterMlpNorm, Role::kAfterMlpNorm, names.after_mlp, hidden);
   }

@@ -25,7 +25,8 @@ enum class TensorRole {
   kAfterAttentionNorm,
   kNorm2,  // before feed-forward
   kNorm2Bias,
-  kGateUp,
+  kRouter,  // scores of experts
+  kGateUp,  // of experts: gate, up and down of the first, then of the next
   kGateUpBias,
   kDown,
   kDownBias,

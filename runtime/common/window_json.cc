@@ -48,8 +48,10 @@ Result<void> decode_windows(const ModelFamily& family, const json& object, Model
     }
     every = pattern->get<int64_t>();
   }
-  const json* const first =
-      object.contains("use_sliding_window") ? find_key(object, "max_window_layers") : nullptr;
+  // Of a family that has no such key, Transformers passes over it.
+  const json* const first = json::parse(family.defaults).contains("max_window_layers")
+                                ? find_key(object, "max_window_layers")
+                                : nullptr;
   if (types != nullptr) {
     RETURN_IF_ERROR(read_layer_types(*types, config));
   } else if (every > 0 || (first != nullptr && config.sliding_window > 0)) {

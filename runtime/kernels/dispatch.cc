@@ -26,9 +26,9 @@ LOCKSTEP_DECLARE_KERNELS(avx512)
     .geglu_backward = &set::geglu_backward, .gelu_forward = &set::gelu_forward,                   \
     .gelu_backward = &set::gelu_backward, .softcap_forward = &set::softcap_forward,               \
     .softcap_backward = &set::softcap_backward, .embedding_backward = &set::embedding_backward,   \
-    .cross_entropy = &set::cross_entropy, .narrow = &set::narrow, .widen = &set::widen,           \
-    .add_in_place = &set::add_in_place, .add_scaled = &set::add_scaled, .scale = &set::scale,     \
-    .adamw = &set::adamw, .adam = &set::adam, .sgd = &set::sgd,                                   \
+    .softmax = &set::softmax, .cross_entropy = &set::cross_entropy, .narrow = &set::narrow,       \
+    .widen = &set::widen, .add_in_place = &set::add_in_place, .add_scaled = &set::add_scaled,     \
+    .scale = &set::scale, .adamw = &set::adamw, .adam = &set::adam, .sgd = &set::sgd,             \
     .sum_squares_chunks = &set::sum_squares_chunks, .attention_forward = &set::attention_forward, \
     .attention_backward = &set::attention_backward                                                \
   }
@@ -158,6 +158,10 @@ void swiglu_backward(int64_t rows, int64_t ff, ConstValues gate_up, const float*
 void embedding_backward(int64_t rows, int64_t channels, int64_t vocab, const int32_t* tokens,
                         const float* dy, float* d_table) {
   chosen_kernels().embedding_backward(rows, channels, vocab, tokens, dy, d_table);
+}
+
+void softmax(int64_t rows, int64_t n, float* x) {
+  chosen_kernels().softmax(rows, n, x);
 }
 
 double cross_entropy(int64_t rows, int64_t vocab, const int32_t* labels, float scale,

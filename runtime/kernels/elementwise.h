@@ -85,6 +85,9 @@ void embedding_forward(int64_t rows, int64_t channels, const int32_t* tokens, Co
 void embedding_backward(int64_t rows, int64_t channels, int64_t vocab, const int32_t* tokens,
                         const float* dy, float* d_table);
 
+// The softmax of each row, in place; x: [rows, n].
+void softmax(int64_t rows, int64_t n, float* x);
+
 // Sum (not mean) of the cross-entropy over rows whose label is not negative; logits [R, V] are
 // replaced by their gradient times `scale`. Rows with a negative label get zero gradient.
 double cross_entropy(int64_t rows, int64_t vocab, const int32_t* labels, float scale,

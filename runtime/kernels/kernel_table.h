@@ -26,6 +26,7 @@ struct KernelTable {
   decltype(&runtime::softcap_forward) softcap_forward = nullptr;
   decltype(&runtime::softcap_backward) softcap_backward = nullptr;
   decltype(&runtime::embedding_backward) embedding_backward = nullptr;
+  decltype(&runtime::softmax) softmax = nullptr;
   decltype(&runtime::cross_entropy) cross_entropy = nullptr;
   decltype(&runtime::narrow) narrow = nullptr;
   decltype(&runtime::widen) widen = nullptr;

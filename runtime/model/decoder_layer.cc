@@ -67,7 +67,7 @@ LinearShape DecoderLayer::attention_end(const Run& run) const {
 }
 
 LinearShape DecoderLayer::mlp_end(const Run& run) const {
-  return product(run, config_.intermediate_size, config_.hidden_size);
+  return product(run, config_.feed_forward_size(), config_.hidden_size);
 }
 
 SavedElems DecoderLayer::saved_elems(const BatchShape& shape) const {
@@ -165,7 +165,7 @@ void DecoderLayer::norm_heads(const Run& run, float* wide_qkv) const {
 void DecoderLayer::activate(const Run& run) const {
   const ConstValues gate_up = typed(run.buffers.cheap + run.layout.cheap.gate_up);
   const Values act = typed(run.buffers.scratch + run.layout.scratch.act);
-  const int64_t ff = config_.intermediate_size;
+  const int64_t ff = config_.feed_forward_size();
   const bool is_silu = family_.activation == common::Activation::kSilu;
   if (!family_.is_gated) {
     gelu_forward(run.rows * ff, gate_up, act);
@@ -223,6 +223,7 @@ void DecoderLayer::recompute(const BatchShape& shape, ConstValues params, const 
   }
   end_half(run, first, attention_end(run), attention, buffers.x, x_mid);
 
+  if (config_.has_experts()) return experts_half(run);
   const Half second = mlp_half();
   begin_half(run, second, gate_up_product,
              input_of(run, second, x_mid, buffers.cheap + cheap.stats2), wide_gate_up);

@@ -8,6 +8,7 @@
 #include "runtime/common/layer_layout.h"
 #include "runtime/common/model_family.h"
 #include "runtime/model/block.h"
+#include "runtime/model/experts.h"
 #include "runtime/model/linear.h"
 #include "runtime/model/norm.h"
 
@@ -66,6 +67,9 @@ class DecoderLayer final : public Block {
   LinearShape product(const Run& run, int64_t in, int64_t out) const;
   LinearShape attention_end(const Run& run) const;
   LinearShape mlp_end(const Run& run) const;
+  ExpertsShape experts_shape(const Run& run) const;
+  ExpertBuffers expert_buffers(const Run& run) const;
+  ExpertWeights expert_weights(const Run& run) const;
   // The part of a buffer that holds numbers of the block's type.
   Values typed(float* part) const { return {dtype_, part}; }
   // `n` floats as an operand of products: rounded into `part`, or as they are in fp32.
@@ -101,6 +105,8 @@ class DecoderLayer final : public Block {
   void activate(const Run& run) const;
   void attention_half_backward(const Run& run, const MicroBatchIo& io) const;
   void mlp_half_backward(const Run& run) const;
+  void experts_half(const Run& run) const;
+  void experts_half_backward(const Run& run) const;
 
   common::ModelConfig config_;
   const common::ModelFamily& family_;

@@ -13,7 +13,11 @@ using common::LayerLayout;
 void DecoderLayer::backward(const BatchShape& shape, ConstValues params, MicroBatchIo& io,
                             const BlockBuffers& buffers, float* gradients) const {
   const Run run = run_of(shape, params, buffers, gradients);
-  mlp_half_backward(run);
+  if (config_.has_experts()) {
+    experts_half_backward(run);
+  } else {
+    mlp_half_backward(run);
+  }
   attention_half_backward(run, io);
 }
 
@@ -59,7 +63,7 @@ void DecoderLayer::mlp_half_backward(const Run& run) const {
   const BlockBuffers& buffers = run.buffers;
   const LayerLayout::Cheap& cheap = run.layout.cheap;
   const LayerLayout::Scratch& temp = run.layout.scratch;
-  const int64_t ff = config_.intermediate_size;
+  const int64_t ff = config_.feed_forward_size();
   const Half half = mlp_half();
   const LinearShape last = mlp_end(run);
   const LinearShape first =

@@ -220,6 +220,30 @@ TEST_F(MemoryEstimateTest, CountsComputeCopiesAndWhatFrozenUnitsLack) {
   }
 }
 
+TEST_F(MemoryEstimateTest, CountsExpertsAndThePairsThatTheyCompute) {
+  for (const auto& [strategy, ranks, precision, checkpointing] :
+       std::vector<std::tuple<std::string, int, std::string, std::string>>{
+           {"ddp", 1, "fp32", "none"},
+           {"zero1", 2, "bf16", "selective"},
+           {"zero3", 3, "fp32", "block"},
+           {"zero3", 2, "bf16", "none"}}) {
+    nlohmann::json job = tiny(ranks, strategy);
+    job["train"]["precision"] = precision;
+    job["train"]["activationCheckpointing"] = checkpointing;
+    job["train"]["model"]["config"].update({{"model_type", "qwen3_moe"},
+                                            {"num_local_experts", 6},
+                                            {"num_experts_per_tok", 3},
+                                            {"moe_intermediate_size", 40}});
+    const auto estimated = static_cast<double>(estimate(job).buffers());
+    const std::string name = std::string("experts-").append(strategy).append(precision);
+    for (const std::string& log : train(job, name)) {
+      EXPECT_NEAR(static_cast<double>(read_memory(log, "end")["buffer_peak_bytes"]), estimated,
+                  kBound * estimated)
+          << name;
+    }
+  }
+}
+
 TEST_F(MemoryEstimateTest, CountsWhatATiedHeadBorrowsAndWhatCheckpointingSaves) {
   nlohmann::json job = tiny(2, "zero3");
   job["train"]["model"]["config"]["tie_word_embeddings"] = true;

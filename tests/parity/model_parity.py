@@ -6,6 +6,10 @@ Bounds, all on max|ours - theirs| / max|theirs|: logits (fp32 and fp64 reference
 (fp64), the losses of 10 AdamW steps with clipping (fp64): 1e-5, the rounding of fp32.
 In bf16 the losses of the same steps, against PyTorch's autocast to bf16: 1e-2. Autocast rounds at other places
 (rotary embedding, what an operation returns), so each loss differs by about the rounding of bf16, 2^-9.
+Where tokens choose experts, rounding changes some choices, and a choice is no small change: autocast itself, with only
+its router computed in fp32, chooses otherwise in 67 of mixtral's 2442 cases, and its losses change by 1.4e-2; with the
+same choices forced on both they change by 3.5e-3. So of these models only the first loss has this bound, those after it
+have 5e-2; where all experts are taken nothing can be chosen otherwise, and every loss has it.
 """
 import subprocess
 import sys
@@ -20,6 +24,7 @@ from transformers.utils import logging
 
 BOUND = 1e-5
 BF16_BOUND = 1e-2
+CHOICES_BOUND = 5e-2
 STEPS = 10
 # As in model_dump.cc. The rate is one at which the loss falls at every step: where it oscillates (3e-3
 # in the last case), each step multiplies the rounding of either side by ten.
@@ -61,6 +66,14 @@ CASES = {
     "qwen2": ("qwen2", ODD, 2, 37, None),
     "qwen2, window": ("qwen2", dict(ODD, use_sliding_window=True, sliding_window=9, max_window_layers=1), 2, 37, None),
     "qwen3": ("qwen3", dict(ODD, head_dim=20), 2, 37, None),
+    "mixtral": ("mixtral", dict(HEAD_8, num_local_experts=5, num_experts_per_tok=2, sliding_window=11), 2, 37, None),
+    "mixtral, all experts": ("mixtral", dict(HEAD_8, num_local_experts=5, num_experts_per_tok=5), 2, 37, None),
+    "qwen3_moe": ("qwen3_moe", dict(ODD, head_dim=20, num_local_experts=7, num_experts_per_tok=3, attention_bias=True,
+                                    moe_intermediate_size=24, norm_topk_prob=True), 2, 37, None),
+    "qwen3_moe, plain weights": ("qwen3_moe", dict(ODD, num_local_experts=4, num_experts_per_tok=2, sliding_window=9,
+                                                   use_sliding_window=True, moe_intermediate_size=24), 2, 37, None),
+    "qwen3_moe, all experts": ("qwen3_moe", dict(ODD, num_local_experts=4, num_experts_per_tok=4,
+                                                 moe_intermediate_size=24), 1, 61, [20, 41]),
     "granite": ("granite", dict(ODD, attention_multiplier=0.2, embedding_multiplier=3.0, residual_multiplier=0.6,
                                 logits_scaling=1.7, tie_word_embeddings=True), 2, 37, None),
     "olmo2": ("olmo2", ODD, 2, 37, None),
@@ -106,7 +119,7 @@ class Report:
 
 def load(folder, report):
     model, info = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
-                                                       output_loading_info=True)
+                                                       experts_implementation="eager", output_loading_info=True)
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
         report.require(f"no {kind}, found {info[kind]}", not info[kind])
     return model
@@ -170,6 +183,27 @@ class Batch:
         path.write_text("\n".join(lines) + "\n")
 
 
+def gradients_by_file(model):
+    """Gradients by the names of tensors in files: in memory, Transformers keeps the experts of a layer in one tensor."""
+    names = {"mixtral": ("block_sparse_moe", "w1", "w3", "w2")}
+    stem, gate, up, down = names.get(model.config.model_type, ("mlp", "gate_proj", "up_proj", "down_proj"))
+    gradients = {}
+    for name, parameter in model.named_parameters():
+        layer, _, rest = name.partition(".mlp.")
+        if rest == "gate.weight":
+            gradients[f"{layer}.{stem}.gate.weight"] = parameter.grad
+        elif rest == "experts.gate_up_proj":
+            for i, both in enumerate(parameter.grad):
+                for part, gradient in zip((gate, up), both.chunk(2)):
+                    gradients[f"{layer}.{stem}.experts.{i}.{part}.weight"] = gradient
+        elif rest == "experts.down_proj":
+            for i, gradient in enumerate(parameter.grad):
+                gradients[f"{layer}.{stem}.experts.{i}.{down}.weight"] = gradient
+        else:
+            gradients[name] = parameter.grad
+    return gradients
+
+
 def compare(dump, work, case, report):
     model_type, fields, rows, seq, documents = case
     config = AutoConfig.for_model(model_type, **{**COMMON, **fields})
@@ -194,9 +228,9 @@ def compare(dump, work, case, report):
     loss.backward()
     report.check("loss", abs(our_losses[0] / loss.item() - 1))
     gradients = load_file(work / "gradients.safetensors")
-    parameters = dict(model.named_parameters())
-    report.require("the same tensors", gradients.keys() == parameters.keys())
-    errors = {name: relative_error(gradients[name], p.grad) for name, p in parameters.items()}
+    expected = gradients_by_file(model)
+    report.require("the same tensors", gradients.keys() == expected.keys())
+    errors = {name: relative_error(gradients[name], gradient) for name, gradient in expected.items()}
     worst = max(errors, key=errors.get)
     report.check(f"gradients of {len(errors)} tensors, worst {worst}", errors[worst])
     reference = train_losses(model, batch)
@@ -204,8 +238,11 @@ def compare(dump, work, case, report):
                  max(abs(a / b - 1) for a, b in zip(our_losses, reference, strict=True)))
     ours = [float(line) for line in (work / "losses_bf16.txt").read_text().split()]
     reference = bf16_losses(work / "model", batch, report)
+    chooses = getattr(config, "num_experts_per_tok", 0) < getattr(config, "num_local_experts", 0)
+    report.check("first loss in bf16", abs(ours[0] / reference[0] - 1), BF16_BOUND)
     report.check(f"losses of {STEPS} AdamW steps in bf16, {reference[0]:.4f} to {reference[-1]:.4f}",
-                 max(abs(a / b - 1) for a, b in zip(ours, reference, strict=True)), BF16_BOUND)
+                 max(abs(a / b - 1) for a, b in zip(ours, reference, strict=True)),
+                 CHOICES_BOUND if chooses else BF16_BOUND)
     report.require("bf16 is another computation", ours != our_losses)
 
 

@@ -29,6 +29,8 @@ DIRECTORIES = {
     "mistral": ("mistral, documents", "bfloat16", "20KB"),
     "qwen2": ("qwen2, window", "float32", "5GB"),
     "qwen3": ("qwen3", "float16", "5GB"),
+    "mixtral": ("mixtral", "bfloat16", "40KB"),
+    "qwen3_moe": ("qwen3_moe", "float32", "5GB"),
     "granite": ("granite", "float32", "5GB"),
     "olmo2": ("olmo2", "bfloat16", "5GB"),
     "phi3": ("phi3", "float32", "30KB"),

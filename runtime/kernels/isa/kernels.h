@@ -33,6 +33,7 @@
                        Values d_gate_up, Values act);                                             \
   void embedding_backward(int64_t rows, int64_t channels, int64_t vocab, const int32_t* tokens,   \
                           const float* dy, float* d_table);                                       \
+  void softmax(int64_t rows, int64_t n, float* x);                                                \
   double cross_entropy(int64_t rows, int64_t vocab, const int32_t* labels, float scale,           \
                        float* logits);                                                            \
   void narrow(int64_t n, const float* x, Values y);                                               \

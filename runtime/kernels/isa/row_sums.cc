@@ -7,16 +7,20 @@
 namespace lockstep::runtime::LOCKSTEP_ISA {
 namespace {
 
-// Softmax and loss of one row; the row is replaced by scale * (softmax - one hot).
-double cross_entropy_row(int64_t vocab, int32_t label, float scale, float* row) {
+struct RowSum {
+  float top;  // the largest element
+  float sum;  // of what softmax_row() took e^(x - top) for
+};
+
+// Replaces the n elements of a row by `scale` times their softmax.
+LOCKSTEP_INLINE RowSum softmax_row(int64_t n, float scale, float* row) {
   Vec most = broadcast(row[0]);
-  for_each_vec(vocab, [&](int64_t i, auto lanes) {
+  for_each_vec(n, [&](int64_t i, auto lanes) {
     most = max(select(lanes, load(row + i, lanes), most), most);
   });
   const float top = max_lanes(most);
-  const float label_logit = row[label];
   Vec sums = zero();
-  for_each_vec(vocab, [&](int64_t i, auto lanes) {
+  for_each_vec(n, [&](int64_t i, auto lanes) {
     const Vec p = exp(load(row + i, lanes) - broadcast(top));
     sums = sums + select(lanes, p, zero());
     store(row + i, p, lanes);
@@ -24,7 +28,14 @@ double cross_entropy_row(int64_t vocab, int32_t label, float scale, float* row) 
   const float sum = sum_lanes(sums);
   const Vec factor = broadcast(scale / sum);
   for_each_vec(
-      vocab, [&](int64_t i, auto lanes) { store(row + i, load(row + i, lanes) * factor, lanes); });
+      n, [&](int64_t i, auto lanes) { store(row + i, load(row + i, lanes) * factor, lanes); });
+  return {top, sum};
+}
+
+// Softmax and loss of one row; the row is replaced by scale * (softmax - one hot).
+double cross_entropy_row(int64_t vocab, int32_t label, float scale, float* row) {
+  const float label_logit = row[label];
+  const auto [top, sum] = softmax_row(vocab, scale, row);
   row[label] -= scale;
   constexpr double kLn2 = 0.69314718055994530942;
   return kLn2 * log2(static_cast<double>(sum)) +
@@ -167,6 +178,10 @@ void layer_norm_backward(int64_t rows, int64_t channels, const float* x, const f
     });
     if (residual != nullptr) residual += channels;
   }
+}
+
+void softmax(int64_t rows, int64_t n, float* x) {
+  for (int64_t row = 0; row < rows; ++row) softmax_row(n, 1.0F, x + row * n);
 }
 
 double cross_entropy(int64_t rows, int64_t vocab, const int32_t* labels, float scale,

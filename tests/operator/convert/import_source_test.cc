@@ -45,7 +45,7 @@ TEST(ImportTest, ManifestSaysWhatToChangeAndWhatWasRefused) {
   const Imported imported = import_valid(kSource);
   EXPECT_THAT(imported.manifest, HasSubstr("# From source.yaml, DeepSpeed"));
   EXPECT_THAT(imported.manifest,
-              HasSubstr("#   moe (line 6): mixture of experts is not supported"));
+              HasSubstr("#   moe (line 6): expert parallelism is not supported"));
   EXPECT_THAT(imported.manifest, HasSubstr("train: \"/data/*.txt\"  # CHANGE: your files"));
   EXPECT_THAT(imported.manifest, HasSubstr("metadata:\n  name: source\n"));
 }

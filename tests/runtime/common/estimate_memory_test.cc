@@ -27,6 +27,33 @@ TEST(EstimateMemoryTest, CountsTheParametersOfAKnownModel) {
   EXPECT_EQ(num_parameters(one_billion().model), 1235814400 + int64_t{128256} * 2048);
 }
 
+// As published: 46.7 and 30.5 billion.
+TEST(EstimateMemoryTest, CountsTheExpertsOfKnownModels) {
+  const ModelConfig mixtral = {.model_type = "mixtral",
+                               .vocab_size = 32000,
+                               .hidden_size = 4096,
+                               .intermediate_size = 14336,
+                               .num_hidden_layers = 32,
+                               .num_attention_heads = 32,
+                               .num_key_value_heads = 8,
+                               .head_dim = 128,
+                               .num_experts = 8,
+                               .experts_per_token = 2};
+  EXPECT_EQ(num_parameters(mixtral), 46702792704);
+  const ModelConfig qwen = {.model_type = "qwen3_moe",
+                            .vocab_size = 151936,
+                            .hidden_size = 2048,
+                            .intermediate_size = 6144,
+                            .num_hidden_layers = 48,
+                            .num_attention_heads = 32,
+                            .num_key_value_heads = 4,
+                            .head_dim = 128,
+                            .num_experts = 128,
+                            .experts_per_token = 8,
+                            .moe_intermediate_size = 768};
+  EXPECT_EQ(num_parameters(qwen), 30532122624);
+}
+
 TEST(EstimateMemoryTest, DdpHoldsSixteenBytesPerParameter) {
   const MemoryEstimate one = estimate_memory(one_billion(), Strategy::kDdp, 8);
   const auto state = static_cast<double>(16 * num_parameters(one_billion().model));

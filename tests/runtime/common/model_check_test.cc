@@ -81,6 +81,8 @@ TEST(ModelCheckTest, AJobsConfigMeansWhatAConfigJsonMeans) {
       {{"model_type", "mistral"}, {"num_key_value_heads", 2}, {"sliding_window", nullptr}},
       {{"model_type", "mistral"}, {"num_attention_heads", 8}},
       {{"model_type", "qwen3"}, {"num_key_value_heads", 2}},
+      {{"model_type", "mixtral"}, {"num_key_value_heads", 2}},
+      {{"model_type", "qwen3_moe"}, {"norm_topk_prob", true}, {"num_local_experts", 16}},
       {{"model_type", "gemma3_text"}},
       {{"model_type", "gpt2"}},
       {{"model_type", "llama"}},
@@ -136,6 +138,23 @@ TEST(ModelCheckTest, AFamilysKeyHeadsThatDoNotFitAreAskedFor) {
   EXPECT_EQ(problems[0].path, "train.model.config.num_key_value_heads");
   EXPECT_THAT(problems[0].message, HasSubstr("found 8"));
   EXPECT_THAT(problems[0].hint, HasSubstr("give it"));
+}
+
+TEST(ModelCheckTest, ATokenTakesAtMostTheExpertsThatThereAre) {
+  const auto problems_of = [](json fields) {
+    fields["num_key_value_heads"] = 2;
+    return check_train(train_of(fields), 1, "train");
+  };
+  EXPECT_TRUE(problems_of({{"model_type", "mixtral"}, {"num_experts_per_tok", 8}}).empty());
+  for (const json& fields : std::vector<json>{
+           {{"model_type", "mixtral"}, {"num_experts_per_tok", 9}},
+           {{"model_type", "mixtral"}, {"num_local_experts", 1}},
+           {{"model_type", "qwen3_moe"}, {"num_local_experts", 4}, {"num_experts_per_tok", 5}}}) {
+    const Problems problems = problems_of(fields);
+    ASSERT_EQ(problems.size(), 1U) << fields;
+    EXPECT_EQ(problems[0].path, "train.model.config.num_experts_per_tok");
+    EXPECT_THAT(problems[0].message, HasSubstr("at most num_local_experts"));
+  }
 }
 
 TEST(ModelCheckTest, HeadsThatTransformersRefusesAreRefused) {

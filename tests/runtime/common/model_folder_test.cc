@@ -36,6 +36,8 @@ json telling_fields(const std::string& model_type) {
       {"mistral", {{"sliding_window", nullptr}}},
       {"qwen2", {{"use_sliding_window", true}, {"sliding_window", 9}, {"max_window_layers", 1}}},
       {"qwen3", {{"head_dim", 32}, {"attention_bias", true}}},
+      {"mixtral", {{"num_local_experts", 5}, {"sliding_window", 9}}},
+      {"qwen3_moe", {{"num_experts", 12}, {"norm_topk_prob", true}, {"use_sliding_window", true}}},
       {"granite", {{"attention_multiplier", 0.2}, {"logits_scaling", 1.7}}},
       {"phi3", {{"partial_rotary_factor", 0.5}, {"sliding_window", 10}}},
       {"gpt2", {{"attn_pdrop", 0.0}, {"embd_pdrop", 0.0}, {"resid_pdrop", 0.0}}},

@@ -128,6 +128,23 @@ TEST(SwigluTest, AgreesWithDoublesAndKeepsExtremesFinite) {
   EXPECT_TRUE(same_bits(in_place, grads));
 }
 
+TEST(SoftmaxTest, AddsUpToOneHoweverLargeTheElements) {
+  const int64_t rows = 5, n = 37;
+  std::vector<float> x = random_floats(rows * n, 1, 4);
+  for (int64_t i = 0; i < n; ++i) x[at(i)] += 1e4F;
+  const std::vector<float> before = x;
+  softmax(rows, n, x.data());
+  for (int64_t row = 0; row < rows; ++row) {
+    const auto value = [&](int64_t i) { return d(before[at(row * n + i)]); };
+    double sum = 0;
+    for (int64_t i = 0; i < n; ++i) sum += std::exp(value(i) - value(0));
+    for (int64_t i = 0; i < n; ++i) {
+      const double want = std::exp(value(i) - value(0)) / sum;
+      EXPECT_NEAR(d(x[at(row * n + i)]), want, 1e-6 * want);
+    }
+  }
+}
+
 // GELU by its tanh approximation and its slope, in doubles.
 std::pair<double, double> gelu_of(double x) {
   const double root = std::sqrt(2 / std::acos(-1.0));

@@ -161,8 +161,10 @@ TEST(IsaEqualityTest, CrossEntropy) {
     const std::vector<int32_t> labels = {0, 1, -1, static_cast<int32_t>(vocab - 1), 1};
     expect_same_bits_everywhere("cross_entropy", [&](const KernelTable& table, int64_t offset) {
       Shifted logits(random_floats(kRows * vocab, 1, 30), offset);
+      Shifted softmax = logits;
+      table.softmax(kRows, vocab, softmax.data());
       const double loss = table.cross_entropy(kRows, vocab, labels.data(), 0.3F, logits.data());
-      return join({logits.values(), halves_of({loss})});
+      return join({logits.values(), softmax.values(), halves_of({loss})});
     });
   }
 }

@@ -116,6 +116,49 @@ TEST(ConfigJsonTest, EveryFamilyReadsBackWhatItWrites) {
   }
 }
 
+// As published for Qwen3-30B-A3B and Mixtral-8x7B, but for sizes.
+TEST(ConfigJsonTest, ReadsExpertsAsTheirCheckpointsSpellThem) {
+  json object = {{"model_type", "qwen3_moe"},
+                 {"vocab_size", 61},
+                 {"hidden_size", 48},
+                 {"intermediate_size", 40},
+                 {"num_hidden_layers", 3},
+                 {"num_attention_heads", 6},
+                 {"num_key_value_heads", 2},
+                 {"head_dim", 20},
+                 {"num_experts", 5},
+                 {"num_experts_per_tok", 3},
+                 {"moe_intermediate_size", 24},
+                 {"norm_topk_prob", true},
+                 {"decoder_sparse_step", 1},
+                 {"mlp_only_layers", json::array()},
+                 {"output_router_logits", false},
+                 {"router_aux_loss_coef", 0.001},
+                 {"sliding_window", 9},
+                 {"use_sliding_window", false},
+                 {"max_window_layers", 1},
+                 {"rope_theta", 1000000.0}};
+  const auto qwen = decode_config_json(object.dump());
+  ASSERT_TRUE(qwen) << qwen.error().message;
+  EXPECT_EQ(qwen->num_experts, 5);
+  EXPECT_EQ(qwen->experts_per_token, 3);
+  EXPECT_EQ(qwen->feed_forward_size(), 24);
+  EXPECT_TRUE(qwen->norm_topk_prob);
+  EXPECT_EQ(qwen->window_of(0), 0);
+  EXPECT_EQ(json::parse(encode_config_json(*qwen)).at("num_experts"), 5);
+  object["use_sliding_window"] = true;  // in every layer: max_window_layers is not of this family
+  EXPECT_EQ(decode_config_json(object.dump())->window_of(0), 9);
+  object.erase("norm_topk_prob");
+  EXPECT_FALSE(decode_config_json(object.dump())->norm_topk_prob);
+
+  const common::ModelConfig mixtral = family_model("mixtral", {{"sliding_window", 9}}).config;
+  EXPECT_EQ(mixtral.num_experts, 8);
+  EXPECT_EQ(mixtral.experts_per_token, 2);
+  EXPECT_EQ(mixtral.feed_forward_size(), 40);
+  EXPECT_TRUE(mixtral.norm_topk_prob);
+  EXPECT_EQ(mixtral.window_of(2), 9);
+}
+
 TEST(ConfigJsonTest, ReadsScaledRotaryEmbeddingsOfEitherVersion) {
   json object = written();
   object.erase("rope_parameters");
@@ -141,6 +184,19 @@ TEST(ConfigJsonTest, RefusesByNameKeysThatAFamilyDoesNotHave) {
       {"qwen2", "mlp_bias", true},
       {"qwen2", "layer_types", {"full_attention", "linear_attention", "full_attention"}},
       {"qwen3", "rope_parameters", {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}}},
+      {"mixtral", "num_experts_per_tok", 9},
+      {"mixtral", "num_local_experts", 1},
+      {"mixtral", "output_router_logits", true},
+      {"mixtral", "router_jitter_noise", 0.1},
+      {"mixtral", "moe_intermediate_size", 24},
+      {"mixtral", "norm_topk_prob", false},
+      {"mixtral", "use_sliding_window", false},  // which Transformers passes over
+      {"qwen3_moe", "num_local_experts", 64},    // where num_experts is 128
+      {"qwen3_moe", "output_router_logits", true},
+      {"qwen3_moe", "decoder_sparse_step", 2},
+      {"qwen3_moe", "mlp_only_layers", json::array({0})},
+      {"qwen3_moe", "norm_topk_prob", 1},
+      {"qwen3_moe", "shared_expert_intermediate_size", 24},
       {"granite", "residual_multiplier", 0},
       {"olmo2", "hidden_act", "gelu_new"},
       {"phi3", "resid_pdrop", 0.1},
@@ -223,7 +279,8 @@ TEST(ConfigJsonTest, AnUnknownFamilyIsRefusedWithThoseThatThereAre) {
   const auto config = decode_config_json(R"({"model_type": "mamba"})");
   ASSERT_FALSE(config);
   EXPECT_THAT(config.error().message, HasSubstr("mamba"));
-  EXPECT_THAT(config.error().message, HasSubstr("llama, mistral, qwen2, qwen3, granite, olmo2"));
+  EXPECT_THAT(config.error().message,
+              HasSubstr("llama, mistral, qwen2, qwen3, mixtral, qwen3_moe, granite, olmo2"));
 }
 
 TEST(ConfigJsonTest, RefusesWhatIsNotAnObjectAndNamesAnAbsentFile) {

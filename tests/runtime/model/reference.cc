@@ -118,8 +118,33 @@ at::Tensor attention(const common::ModelConfig& config, const LayerWeights& weig
   return weights.product(out, TensorRole::kAttentionOut, TensorRole::kAttentionOutBias);
 }
 
+at::Tensor experts(const common::ModelConfig& config, const LayerWeights& weights,
+                   const at::Tensor& x, const at::Tensor& choices) {
+  const at::Tensor rows = x.reshape({-1, config.hidden_size});
+  const at::Tensor p = at::softmax(at::matmul(rows, weights.of(TensorRole::kRouter).t()), -1);
+  const at::Tensor chosen =
+      choices.defined() ? choices : std::get<1>(at::topk(p, config.experts_per_token, -1));
+  at::Tensor top = p.gather(-1, chosen);
+  if (config.norm_topk_prob) top = top / top.sum(-1, /*keepdim=*/true);
+  std::vector<at::Tensor> gate_up, down;
+  for (size_t i = 0; i < weights.tensors.size(); ++i) {
+    if (weights.unit.tensors[i].role == TensorRole::kGateUp) gate_up.push_back(weights.tensors[i]);
+    if (weights.unit.tensors[i].role == TensorRole::kDown) down.push_back(weights.tensors[i]);
+  }
+  at::Tensor sum = at::zeros_like(rows);
+  for (size_t e = 0; e < down.size(); ++e) {
+    const at::Tensor act =
+        at::silu(at::matmul(rows, gate_up[2 * e].t())) * at::matmul(rows, gate_up[2 * e + 1].t());
+    const at::Tensor weight =
+        at::where(chosen == static_cast<int64_t>(e), top, at::zeros_like(top)).sum(-1, true);
+    sum = sum + weight * at::matmul(act, down[e].t());
+  }
+  return sum.view_as(x);
+}
+
 at::Tensor feed_forward(const common::ModelConfig& config, const LayerWeights& weights,
-                        const at::Tensor& x) {
+                        const at::Tensor& x, const at::Tensor& choices) {
+  if (config.has_experts()) return experts(config, weights, x, choices);
   const common::ModelFamily& family = common::family_of(config);
   const at::Tensor both = weights.product(x, TensorRole::kGateUp, TensorRole::kGateUpBias);
   const at::Tensor gate = both.slice(-1, 0, config.intermediate_size);
@@ -157,7 +182,7 @@ at::Tensor embedding(const common::ModelConfig& config, const std::vector<at::Te
 
 at::Tensor decoder_layer(const common::ModelConfig& config, int64_t index,
                          const std::vector<at::Tensor>& tensors, const at::Tensor& x,
-                         const at::Tensor& positions) {
+                         const at::Tensor& positions, const at::Tensor& choices) {
   const Unit unit = layer_unit(config, index);
   const LayerWeights weights{unit, tensors,
                              common::family_of(config).naming == common::Naming::kGpt2};
@@ -171,10 +196,11 @@ at::Tensor decoder_layer(const common::ModelConfig& config, int64_t index,
                            normed(x, TensorRole::kNorm1, TensorRole::kNorm1Bias), positions),
                  TensorRole::kAfterAttentionNorm, TensorRole::kNorm1Bias) *
               config.residual_multiplier;
-  return x_mid + normed(feed_forward(config, weights,
-                                     normed(x_mid, TensorRole::kNorm2, TensorRole::kNorm2Bias)),
-                        TensorRole::kAfterMlpNorm, TensorRole::kNorm2Bias) *
-                     config.residual_multiplier;
+  return x_mid +
+         normed(feed_forward(config, weights,
+                             normed(x_mid, TensorRole::kNorm2, TensorRole::kNorm2Bias), choices),
+                TensorRole::kAfterMlpNorm, TensorRole::kNorm2Bias) *
+             config.residual_multiplier;
 }
 
 at::Tensor head_loss(const common::ModelConfig& config, const std::vector<at::Tensor>& weights,

@@ -22,10 +22,11 @@ at::Tensor embedding(const common::ModelConfig& config, const std::vector<at::Te
                      const at::Tensor& tokens, const at::Tensor& positions);
 
 // x: [batch, seq, hidden]. positions: [batch, seq], int64, of tokens in their documents; a document
-// sees nothing of another (a block mask).
+// sees nothing of another (a block mask). choices: [rows, K], int64, the experts that each token
+// takes; undefined: those of the largest probabilities here.
 at::Tensor decoder_layer(const common::ModelConfig& config, int64_t index,
                          const std::vector<at::Tensor>& tensors, const at::Tensor& x,
-                         const at::Tensor& positions);
+                         const at::Tensor& positions, const at::Tensor& choices = {});
 
 // Sum of the cross-entropy over labels that are not negative.
 //   x: [batch, seq, hidden]; labels: [batch * seq], int64.

@@ -164,6 +164,10 @@ inline std::vector<TestModel> family_models() {
       family_model("qwen2",
                    {{"use_sliding_window", true}, {"sliding_window", 9}, {"max_window_layers", 1}}),
       family_model("qwen3", {{"head_dim", 12}, {"attention_bias", true}}),
+      family_model("mixtral", {{"num_local_experts", 5}}),
+      family_model(
+          "qwen3_moe",
+          {{"num_local_experts", 7}, {"num_experts_per_tok", 3}, {"moe_intermediate_size", 24}}),
       family_model("granite", {{"attention_multiplier", 0.3},
                                {"embedding_multiplier", 3.0},
                                {"residual_multiplier", 0.6},

@@ -62,6 +62,29 @@ TEST(FlopsTest, ALayerWithAWindowCountsTheKeysThatItSees) {
   EXPECT_EQ(full, model_flops_per_token(model, 32));
 }
 
+TEST(FlopsTest, OfExpertsOnlyThoseThatATokenTakesCount) {
+  common::ModelConfig model{.model_type = "mixtral",
+                            .vocab_size = 256,
+                            .hidden_size = 64,
+                            .intermediate_size = 176,
+                            .num_hidden_layers = 2,
+                            .num_attention_heads = 4,
+                            .num_key_value_heads = 4,
+                            .head_dim = 16,
+                            .num_experts = 8,
+                            .experts_per_token = 2};
+  // Norms, attention, the router, two experts of three matrices; the head; attention's own.
+  const double layer = 2 * 64 + 4 * 64 * 64 + 8 * 64 + 2 * 3 * 176 * 64;
+  EXPECT_EQ(model_flops_per_token(model, 32), 6 * (2 * layer + 64 + 256 * 64) + 12 * 64 * 2 * 32);
+  model.experts_per_token = 8;
+  EXPECT_EQ(model_flops_per_token(model, 32),
+            6.0 * static_cast<double>(common::num_parameters(model) - 256 * 64) + 12 * 64 * 2 * 32);
+  model.model_type = "qwen3_moe";
+  const double wide = model_flops_per_token(model, 32);
+  model.moe_intermediate_size = 100;
+  EXPECT_EQ(wide - model_flops_per_token(model, 32), 6.0 * 2 * 8 * 3 * 76 * 64);
+}
+
 TEST(GpuUtilizationTest, AsksTheDriversLibrary) {
   const auto gpu = GpuUtilization::open(support::kFakeNvml, 0);
   ASSERT_TRUE(gpu);

@@ -1,6 +1,6 @@
 # Ranks on CPU: the runtime and its launcher, the five files of LibTorch that a CPU program needs, and the quickstart's corpus.
 #   docker build -f docker/runtime-cpu.Dockerfile -t REGISTRY/lockstep/runtime-cpu:0.1.0 .
-FROM debian:12-slim AS build
+FROM rust:1.95-slim-bookworm AS build
 RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates make
 COPY . /src
 WORKDIR /src

@@ -33,6 +33,9 @@ DEBIAN_UNPACKED=(
 # Debian's 14 looks at every system header again for each check, and takes twice as long.
 PYTHON_STYLE=(clang-tidy==23.1.4)
 
+# Builds runtime/text/rust, whose Cargo.lock pins the crates. Debian 12 has 1.63; 1.95.0 was tested.
+RUST_MINIMUM=1.91
+
 # LibTorch is the torch wheel: its shared libraries and headers. A CPU program needs no other wheel than these.
 PYTHON_BUILD=(torch==2.11.0 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
 

@@ -67,6 +67,21 @@ peer_packages() { # name package...
   touch "$stamp"
 }
 
+# Rust builds the tokenizers. rustup is its only installer, and puts it into the user's home: that is left to the user.
+rust_toolchain() {
+  local found=0
+  export PATH=$PATH:$HOME/.cargo/bin
+  command -v cargo >/dev/null && found=$(cargo --version | cut -d' ' -f2)
+  [ "$(printf '%s\n' "$RUST_MINIMUM" "$found" | sort -V | head -n 1)" = "$RUST_MINIMUM" ] ||
+    die "cargo $RUST_MINIMUM or newer is missing (found: $found): install Rust with rustup, see https://rustup.rs"
+  local lock=../runtime/text/rust/Cargo.lock stamp
+  stamp=$LOCKSTEP_CACHE/rust/.fetched-$(sha256sum $lock | cut -c1-16)
+  [ -e "$stamp" ] && return 0
+  echo "setup: fetching the crates of runtime/text"
+  cargo fetch --quiet --locked --manifest-path ../runtime/text/rust/Cargo.toml
+  mkdir -p "$LOCKSTEP_CACHE/rust" && touch "$stamp"
+}
+
 # Go builds the cluster test bed: the system's if it is new enough, else the pinned one in the cache.
 go_toolchain() {
   [ -n "${KUBEBUILDER_ASSETS:-}" ] && return 0
@@ -81,6 +96,7 @@ case ${1:-} in
   build)
     debian_packages "${DEBIAN_BUILD[@]}"
     python_packages build "${PYTHON_BUILD[@]}"
+    rust_toolchain
     ;;
   test)
     [ "$(id -u)" = 0 ] || die "the cluster tests mount file systems: run make test as root"

@@ -17,7 +17,9 @@ const std::map<std::string, std::set<std::string>>& allowed_includes() {
       {"runtime/model", {"runtime/common", "runtime/kernels"}},
       {"runtime/launch", {"runtime/common"}},
       {"runtime/optim", {"runtime/common", "runtime/kernels"}},
-      {"runtime/data", {"runtime/common", "runtime/checkpoint"}},  // files that survive a crash
+      {"runtime/text", {"runtime/common"}},
+      {"runtime/data",  // files that survive a crash
+       {"runtime/common", "runtime/checkpoint", "runtime/text"}},
       {"runtime/comm", {"runtime/common"}},
       {"runtime/checkpoint", {"runtime/common"}},
       {"runtime/offload", {"runtime/common", "runtime/checkpoint"}},
@@ -26,7 +28,8 @@ const std::map<std::string, std::set<std::string>>& allowed_includes() {
         "runtime/comm", "runtime/checkpoint", "runtime/offload"}},
       {"runtime/train",
        {"runtime/common", "runtime/kernels", "runtime/model", "runtime/optim", "runtime/data",
-        "runtime/comm", "runtime/checkpoint", "runtime/offload", "runtime/parallel"}},
+        "runtime/comm", "runtime/checkpoint", "runtime/offload", "runtime/parallel",
+        "runtime/text"}},
       {"runtime/custom",
        {"runtime/common", "runtime/kernels", "runtime/model", "runtime/optim", "runtime/data",
         "runtime/comm", "runtime/checkpoint", "runtime/offload", "runtime/parallel",

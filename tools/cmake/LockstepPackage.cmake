@@ -9,8 +9,9 @@ target_compile_features(lockstep_common INTERFACE cxx_std_20)
 target_include_directories(lockstep_common INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/lockstep>)
 target_include_directories(lockstep_comm_local INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/lockstep>)
 install(TARGETS lockstep_checkpoint lockstep_comm lockstep_comm_local lockstep_common lockstep_custom lockstep_data
-    lockstep_kernels lockstep_model lockstep_offload lockstep_optim lockstep_parallel lockstep_train
+    lockstep_kernels lockstep_model lockstep_offload lockstep_optim lockstep_parallel lockstep_text lockstep_train
   EXPORT lockstepTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}/lockstep")
+install(FILES "${LOCKSTEP_TEXT_RUST}" DESTINATION "${CMAKE_INSTALL_LIBDIR}/lockstep")
 install(EXPORT lockstepTargets NAMESPACE lockstep:: DESTINATION "${_cmake_folder}")
 install(DIRECTORY "${CMAKE_SOURCE_DIR}/runtime" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lockstep"
   FILES_MATCHING PATTERN "*.h" PATTERN isa EXCLUDE)

@@ -171,7 +171,7 @@ struct Acting {
   kube::WorkQueue& queue;
   Reconciler& reconciler;
   ControllerMetrics& metrics;
-  Leadership* leadership;  // null: no election
+  Leadership* leadership = nullptr;  // no election
   std::atomic<bool>& is_stopping;
   std::stop_source& calls;
 };

@@ -26,11 +26,10 @@ void print_error(const common::Error& error) {
   std::cerr << "\n";
 }
 
-// What a command line names and is there; the conversion says what lacks.
 convert::NamedFiles read_named_files(const std::vector<std::string>& words) {
   convert::NamedFiles files;
   for (const std::string& path : convert::files_of_command_line(words)) {
-    if (const common::Result<std::string> text = api::read_config_file(path)) files[path] = *text;
+    files.emplace(path, api::read_config_file(path));
   }
   return files;
 }

@@ -58,7 +58,9 @@ std::optional<Verdict> take_sharding(const json& value, Draft& draft) {
   if (!per_machine || *per_machine < 2) {
     return draft.map(kStrategy, "zero3", "one machine or unknown: one group of all ranks");
   }
-  draft.assume("train.parallelism.shardRanks", *per_machine, "the ranks of a machine");
+  Verdict group =
+      draft.assume("train.parallelism.shardRanks", *per_machine, "the ranks of a machine");
+  if (group.fate == Fate::kRefused) return group;
   return draft.map(kStrategy, "zero3", "sharded inside a machine");
 }
 
@@ -213,7 +215,12 @@ std::optional<Verdict> take_parallelism(const json& value, Draft& draft) {
     }
   }
   const json* shard = find_path(value, "parallelism_config_dp_shard_size");
-  if (shard == nullptr || *shard == 1) return mapped("data parallelism only, as here");
+  if (shard == nullptr || *shard == 1) {
+    const json* copies = find_path(value, "parallelism_config_dp_replicate_size");
+    if (copies == nullptr || *copies == 1) return mapped("data parallelism only, as here");
+    if (!copies->is_number()) return broken("dp_replicate_size cannot be " + copies->dump());
+    return draft.map(kStrategy, "ddp", "every rank has a copy of the model: dp_shard_size is 1");
+  }
   return draft.map("train.parallelism.shardRanks", *shard);
 }
 
@@ -271,7 +278,7 @@ const Table& accelerate_table() {
 Conversion convert_accelerate(const common::Document& document) {
   Draft draft;
   Conversion conversion{.tool = "Accelerate"};
-  take_all(accelerate_table(), document, "", draft, conversion.notes, conversion.problems);
+  take_all(accelerate_table(), document, draft, conversion.notes, conversion.problems);
   if (is_kind(draft, "DEEPSPEED")) draft.assume(kStrategy, "zero2", "Accelerate's default");
   if (is_kind(draft, "FSDP")) draft.assume(kStrategy, "zero3", "Accelerate's default");
   draft.fill_in("train.optimizer.lr", 3e-4, "the training script's optimizer");

@@ -324,7 +324,7 @@ Table column_rows() {
 Conversion convert_aitraining(const Document& document) {
   Draft draft;
   Conversion conversion{.tool = "AITraining"};
-  take_all(aitraining_table(), document, "", draft, conversion.notes, conversion.problems);
+  take_all(aitraining_table(), document, draft, conversion.notes, conversion.problems);
   assume_aitraining_defaults(draft);
   conversion.spec = std::move(draft.spec);
   conversion.metadata = std::move(draft.metadata);

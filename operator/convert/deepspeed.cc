@@ -11,11 +11,6 @@ constexpr const char* kGlobal = "train.batch.globalBatchSize";
 constexpr const char* kMicro = "train.batch.microBatchSize";
 constexpr const char* kAccumulation = "train.batch.accumulationSteps";
 
-std::optional<int64_t> count(const Draft& draft, const std::string& key) {
-  const json* found = draft.key(key);
-  return found == nullptr ? std::nullopt : whole(*found);
-}
-
 // Note [Batches of DeepSpeed]
 // global = micro-batch * accumulation * ranks there as here, and any two of the first three give
 // the third once the ranks are known. All three give the ranks: then accumulation is left out,
@@ -25,23 +20,25 @@ std::optional<Verdict> take_global(const json& value, Draft& draft) {
   if (is_auto(value)) return mapped("follows: micro-batch x accumulation x ranks");
   const std::optional<int64_t> global = whole(value);
   if (!global || *global < 1) return broken("must be a number of samples, found " + value.dump());
-  const std::optional<int64_t> micro = count(draft, "train_micro_batch_size_per_gpu");
-  const std::optional<int64_t> steps = count(draft, "gradient_accumulation_steps");
+  const std::optional<int64_t> micro = draft.count("train_micro_batch_size_per_gpu");
+  const std::optional<int64_t> steps = draft.count("gradient_accumulation_steps");
+  Verdict verdict = draft.map(kGlobal, *global);
   if (micro && steps && *micro > 0 && *steps > 0) {
     const int64_t per_rank = *micro * *steps;
     if (*global % per_rank != 0) {
       return broken(std::string("is not a multiple of micro-batch x accumulation = ")
                         .append(std::to_string(per_rank)));
     }
-    draft.assume("ranks", *global / per_rank,
-                 "train_batch_size / (micro-batch x gradient_accumulation_steps)");
+    Verdict ranks = draft.assume("ranks", *global / per_rank,
+                                 "train_batch_size / (micro-batch x gradient_accumulation_steps)");
+    if (ranks.fate == Fate::kRefused) return ranks;
   }
-  return draft.map(kGlobal, *global);
+  return verdict;
 }
 
 std::optional<Verdict> take_micro(const json& value, Draft& draft) {
   if (!is_auto(value)) return draft.map(kMicro, value);
-  if (count(draft, "train_batch_size") && count(draft, "gradient_accumulation_steps")) {
+  if (draft.count("train_batch_size") && draft.count("gradient_accumulation_steps")) {
     return mapped("follows: global batch / (accumulation x ranks)");
   }
   draft.fill_in(kMicro, 1, "the training script's per_device_train_batch_size");
@@ -50,7 +47,7 @@ std::optional<Verdict> take_micro(const json& value, Draft& draft) {
 
 std::optional<Verdict> take_accumulation(const json& value, Draft& draft) {
   const bool follows =
-      count(draft, "train_batch_size") && count(draft, "train_micro_batch_size_per_gpu");
+      draft.count("train_batch_size") && draft.count("train_micro_batch_size_per_gpu");
   if (follows) return mapped("follows: global batch / (micro-batch x ranks)");
   if (!is_auto(value)) return draft.map(kAccumulation, value);
   draft.fill_in(kAccumulation, 1, "the training script's gradient_accumulation_steps");
@@ -267,6 +264,14 @@ Table refused_rows() {
   };
 }
 
+// What DeepSpeed does where a configuration says nothing.
+void assume_deepspeed_defaults(Draft& draft) {
+  assume_batch(draft);
+  assume_deepspeed_optimizer_defaults(draft);
+  draft.assume("train.optimizer.gradientClip", 0.0, "DeepSpeed does not clip unless told");
+  draft.assume("train.parallelism.strategy", "ddp", "DeepSpeed's stage 0");
+}
+
 }  // namespace
 
 const Table& deepspeed_table() {
@@ -286,17 +291,10 @@ const Table& deepspeed_table() {
   return table;
 }
 
-void assume_deepspeed_defaults(Draft& draft) {
-  assume_batch(draft);
-  assume_deepspeed_optimizer_defaults(draft);
-  draft.assume("train.optimizer.gradientClip", 0.0, "DeepSpeed does not clip unless told");
-  draft.assume("train.parallelism.strategy", "ddp", "DeepSpeed's stage 0");
-}
-
 Conversion convert_deepspeed(const common::Document& document) {
   Draft draft;
   Conversion conversion{.tool = "DeepSpeed"};
-  take_all(deepspeed_table(), document, "", draft, conversion.notes, conversion.problems);
+  take_all(deepspeed_table(), document, draft, conversion.notes, conversion.problems);
   assume_deepspeed_defaults(draft);
   conversion.spec = std::move(draft.spec);
   conversion.remarks = std::move(draft.remarks);

@@ -16,9 +16,7 @@ Table deepspeed_zero_rows();
 // The parts below "optimizer" and "scheduler".
 Table deepspeed_optimizer_rows();
 
-// What DeepSpeed does where a configuration says nothing; after take_all() on it.
-void assume_deepspeed_defaults(Draft& draft);
-// The part of it for "optimizer" and "scheduler".
+// What DeepSpeed does where "optimizer" and "scheduler" say nothing; after take_all() on them.
 void assume_deepspeed_optimizer_defaults(Draft& draft);
 
 // A whole configuration. Never throws.

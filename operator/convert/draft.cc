@@ -86,6 +86,12 @@ const json* find_path(const json& root, const std::string& path) {
   return at->is_null() ? nullptr : at;
 }
 
+std::string text_at(const json& value, const std::string& key) {
+  if (!value.is_object()) return "";
+  const auto found = value.find(key);
+  return found != value.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
 Misfit misfit(const std::string& field, const json& value) {
   const Field* at = &api::spec_fields();
   std::string path = "spec";
@@ -125,10 +131,12 @@ Verdict Draft::change(const std::string& field, const json& value, std::string t
   return verdict;
 }
 
-void Draft::assume(const std::string& field, const json& value, std::string text) {
-  if (find(field) != nullptr || !misfit(field, value).text.empty()) return;
+Verdict Draft::assume(const std::string& field, const json& value, std::string text) {
+  if (find(field) != nullptr) return mapped();
+  if (const Misfit why = misfit(field, value); !why.text.empty()) return refused(why.text);
   put(spec, field, value);
   remarks.push_back({.field = field, .fill_in = false, .text = std::move(text)});
+  return mapped();
 }
 
 void Draft::fill_in(const std::string& field, const json& value, std::string text) {
@@ -143,6 +151,11 @@ const json* Draft::find(const std::string& field) const {
 
 const json* Draft::key(const std::string& path) const {
   return find_path(source, path);
+}
+
+std::optional<int64_t> Draft::count(const std::string& path) const {
+  const json* found = key(path);
+  return found == nullptr ? std::nullopt : whole(*found);
 }
 
 const json* Draft::number(const std::string& path) const {

@@ -2,6 +2,7 @@
 // mapped exactly when this version can honour it, and refused in the table's words when it cannot.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,9 @@ struct Draft {            // NOLINT(bugprone-exception-escape): json moves witho
   Verdict map(const std::string& field, const nlohmann::json& value, std::string text = "");
   // map() for what means something else than it did; refused as there.
   Verdict change(const std::string& field, const nlohmann::json& value, std::string text);
-  // Puts what the other tool does unless told otherwise, unless the field is there.
-  void assume(const std::string& field, const nlohmann::json& value, std::string text);
+  // Puts what the other tool does unless told otherwise, unless the field is there. Refused if it
+  // does not fit, which whoever computed the value has to pass on.
+  Verdict assume(const std::string& field, const nlohmann::json& value, std::string text);
   // Puts a value that the user has to look at, unless the field is there.
   void fill_in(const std::string& field, const nlohmann::json& value, std::string text);
 
@@ -42,6 +44,8 @@ struct Draft {            // NOLINT(bugprone-exception-escape): json moves witho
   const nlohmann::json* find(const std::string& field) const;
   // The key of the source by its path, "a.b"; null if it is absent or null.
   const nlohmann::json* key(const std::string& path) const;
+  // key() as an integer where it is one.
+  std::optional<int64_t> count(const std::string& path) const;
   // key() if it is a number, a string.
   const nlohmann::json* number(const std::string& path) const;
   std::string text(const std::string& path) const;
@@ -49,6 +53,9 @@ struct Draft {            // NOLINT(bugprone-exception-escape): json moves witho
 
 // The value below `root` at "a.b", or null; a JSON null counts as absent.
 const nlohmann::json* find_path(const nlohmann::json& root, const std::string& path);
+
+// The text at `key` of an object; empty if it is no text, or `value` no object.
+std::string text_at(const nlohmann::json& value, const std::string& key);
 
 // Why `value` cannot stand at `field` (below spec); empty if it can. `wrong_type`: it never could.
 struct Misfit {

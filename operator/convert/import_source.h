@@ -29,7 +29,7 @@ const std::vector<std::string>& source_kinds();
 Imported import_text(const std::string& text, const ImportOptions& options);
 
 // The same of a launcher's command line (launch_line.h): {"torchrun", "--nproc-per-node=4", ...}.
-//   files: contents of what files_of_command_line() names.
+//   files: what files_of_command_line() names, read.
 // options.file_name and options.from do not count.
 Imported import_command_line(const std::vector<std::string>& words, const NamedFiles& files,
                              const ImportOptions& options);

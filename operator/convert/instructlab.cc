@@ -54,9 +54,11 @@ std::optional<Verdict> take_save_samples(const json& value, Draft& draft) {
   const std::optional<int64_t> samples = whole(value);
   if (!samples) return broken("must be a number of samples, found " + value.dump());
   if (*samples <= 0) return draft.map(field, 0);
-  const json* batch = draft.number("train.effective_batch_size");
-  const int64_t per_step = batch == nullptr ? 1 : std::max<int64_t>(whole(*batch).value_or(1), 1);
-  return draft.change(field, std::max<int64_t>(*samples / per_step, 1),
+  const std::optional<int64_t> per_step = draft.count("train.effective_batch_size");
+  if (!per_step || *per_step < 1) {
+    return refused("counts samples, and no effective_batch_size says how many a step takes");
+  }
+  return draft.change(field, std::max<int64_t>(*samples / *per_step, 1),
                       "in steps: samples / effective_batch_size");
 }
 
@@ -187,7 +189,7 @@ const Table& instructlab_table() {
 Conversion convert_instructlab(const common::Document& document) {
   Draft draft;
   Conversion conversion{.tool = "InstructLab"};
-  take_all(instructlab_table(), document, "", draft, conversion.notes, conversion.problems);
+  take_all(instructlab_table(), document, draft, conversion.notes, conversion.problems);
   constexpr const char* kDefault = "InstructLab's default";
   draft.assume("train.precision", "bf16", kDefault);
   draft.assume("train.optimizer.betas", {0.9, 0.95}, kDefault);

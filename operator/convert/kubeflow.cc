@@ -1,9 +1,9 @@
 #include "operator/convert/kubeflow.h"
 
-#include <charconv>
 #include <utility>
 
 #include "operator/convert/hub.h"
+#include "operator/convert/machines.h"
 #include "operator/convert/pod_parts.h"
 
 namespace lockstep::convert {
@@ -28,20 +28,10 @@ std::optional<int64_t> replicas_of(const Draft& draft, const std::string& role) 
   return replicas == nullptr ? 1 : whole(*replicas);
 }
 
-// Processes of a pod, where a manifest says so: 4 or "4".
-std::optional<int64_t> number_in(const json& value) {
-  if (!value.is_string()) return whole(value);
-  const auto text = value.get<std::string>();
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool is_number = error == std::errc() && end == text.data() + text.size();
-  return is_number ? std::optional(number) : std::nullopt;
-}
-
 // nprocPerNode in either of its places; nothing for words, and 1 if it is not given.
 std::optional<int64_t> processes_of(const Draft& draft) {
   for (const char* const path : {"spec.nprocPerNode", "spec.elasticPolicy.nProcPerNode"}) {
-    if (const json* value = draft.key(path)) return number_in(*value);
+    if (const json* value = draft.key(path)) return count_in(*value);
   }
   return 1;
 }
@@ -54,16 +44,6 @@ std::optional<Verdict> take_replicas(const json& value, Draft& draft) {
   if (!pods_of_master || !pods_of_worker) return mapped("counted with the others");
   const int64_t pods = *pods_of_master + *pods_of_worker;
   return draft.map("ranks", pods * processes_of(draft).value_or(1), "all pods and their processes");
-}
-
-std::optional<Verdict> take_processes_per_pod(const json& value, Draft& draft) {
-  const std::optional<int64_t> processes = number_in(value);
-  if (processes && *processes >= 1) return draft.map("ranksPerPod", *processes);
-  if (value == "auto" || value == "gpu" || value == "cpu") {
-    draft.fill_in("ranksPerPod", 1, "processes of a pod: its number of GPUs");
-    return changed("a number: ranksPerPod");
-  }
-  return broken("must be a number, auto, gpu or cpu, found " + value.dump());
 }
 
 std::optional<Verdict> take_restart_policy(const json& value, Draft& draft) {
@@ -143,8 +123,23 @@ Table run_policy_rows() {
   return table;
 }
 
+// Why `value` cannot be labels or annotations; empty if it can.
+std::string unlike_texts(const json& value) {
+  if (!value.is_object()) return "must be a map, found " + value.dump();
+  for (const auto& [key, text] : value.items()) {
+    if (!text.is_string()) return key + " must be a text, found " + text.dump();
+  }
+  return "";
+}
+
+std::optional<Verdict> take_namespace(const json& value, Draft& draft) {
+  if (!value.is_string()) return broken("must be a name, found " + value.dump());
+  draft.metadata["namespace"] = value;
+  return mapped("metadata.namespace");
+}
+
 std::optional<Verdict> take_labels(const json& value, Draft& draft) {
-  if (!value.is_object()) return broken("must be a map, found " + value.dump());
+  if (const std::string why = unlike_texts(value); !why.empty()) return broken(why);
   draft.metadata["labels"] = value;
   for (const auto& [key, ignored] : value.items()) {
     if (key.starts_with("kueue.x-k8s.io/")) {
@@ -155,6 +150,7 @@ std::optional<Verdict> take_labels(const json& value, Draft& draft) {
 }
 
 std::optional<Verdict> take_annotations(const json& value, Draft& draft) {
+  if (const std::string why = unlike_texts(value); !why.empty()) return broken(why);
   draft.metadata["annotations"] = value;
   return mapped("metadata.annotations");
 }
@@ -168,16 +164,34 @@ void move_lines(const std::string& from, const std::string& to, Document& docume
   document.lines.merge(moved);
 }
 
+// Which of `containers` is the main one: the only one, or that of its name. What is wrong with them
+// goes to `problems`.
+size_t find_main(const json& containers, common::Problem where, common::Problems& problems) {
+  if (!containers.is_array() || containers.empty()) {
+    where.message = "must be a list of containers, found " + containers.dump();
+    problems.push_back(std::move(where));
+    return 0;
+  }
+  for (size_t i = 0; i < containers.size(); ++i) {
+    if (text_at(containers.at(i), "name") == kMainContainer) return i;
+  }
+  if (containers.size() > 1) {
+    where.message = std::string("none of several is called ").append(kMainContainer);
+    where.hint = "give that name to the one that trains";
+    problems.push_back(std::move(where));
+  }
+  return 0;
+}
+
 // The document with the main container by its name, so that its keys have rows.
-Document with_named_container(Document document) {
+Document with_named_container(Document document, common::Problems& problems) {
   for (const char* const role : {"Master", "Worker"}) {
     const std::string spec = std::string(kReplicas) + role + ".template.spec";
     const json* found = find_path(document.value, spec + ".containers");
-    if (found == nullptr || !found->is_array() || found->empty()) continue;
-    size_t main = 0;
-    for (size_t i = 0; i < found->size(); ++i) {
-      if (found->at(i).is_object() && found->at(i).value("name", "") == kMainContainer) main = i;
-    }
+    if (found == nullptr) continue;
+    const std::string path = spec + ".containers";
+    const size_t main = find_main(*found, {.path = path, .line = document.line_of(path)}, problems);
+    if (common::has_errors(problems)) return document;
     std::string pointer = "/" + spec;
     for (char& c : pointer) c = c == '.' ? '/' : c;
     json& pod = document.value[json::json_pointer(pointer)];
@@ -207,11 +221,7 @@ Table object_rows() {
       {"status", without_effect("of a job that ran elsewhere")},
       {"metadata.name",
        [](const json& value, Draft& draft) { return std::optional(take_job_name(value, draft)); }},
-      {"metadata.namespace",
-       [](const json& value, Draft& draft) -> std::optional<Verdict> {
-         draft.metadata["namespace"] = value;
-         return mapped("metadata.namespace");
-       }},
+      {"metadata.namespace", take_namespace},
       {"metadata.labels", take_labels},
       {"metadata.annotations", take_annotations},
   };
@@ -237,7 +247,8 @@ const Table& pytorchjob_table() {
 Conversion convert_pytorchjob(const Document& document) {
   Draft draft;
   Conversion conversion{.tool = "PyTorchJob"};
-  const Document named = with_named_container(document);
+  const Document named = with_named_container(document, conversion.problems);
+  if (common::has_errors(conversion.problems)) return conversion;
   draft.source = named.value;
   if (draft.key("spec.pytorchReplicaSpecs") == nullptr) {
     conversion.problems.push_back({.path = "spec.pytorchReplicaSpecs", .message = "is required"});
@@ -246,7 +257,7 @@ Conversion convert_pytorchjob(const Document& document) {
   // Known before the container's resources, which are of a pod.
   const int64_t processes = processes_of(draft).value_or(1);
   if (processes > 1) draft.spec["ranksPerPod"] = processes;
-  take_all(pytorchjob_table(), named, "", draft, conversion.notes, conversion.problems);
+  take_all(pytorchjob_table(), named, draft, conversion.notes, conversion.problems);
   const int64_t pods =
       replicas_of(draft, "Master").value_or(1) + replicas_of(draft, "Worker").value_or(0);
   draft.assume("ranks", pods * processes, "a pod of each, the default");

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "operator/convert/launch_line.h"
 #include "operator/convert/machines.h"
 
 namespace lockstep::convert {
@@ -15,11 +14,6 @@ constexpr const char* kAllMachines = "one manifest is for all machines: a pod ha
 constexpr const char* kLogs = "the output of a pod is its log";
 constexpr const char* kGoesAlong = "goes along in args";
 
-std::optional<int64_t> flag_count(const Draft& draft, const char* key) {
-  const json* found = draft.key(key);
-  return found == nullptr ? std::nullopt : whole(*found);
-}
-
 std::optional<Verdict> take_nnodes(const json& value, Draft& draft) {
   std::optional<int64_t> nodes = whole(value);
   const std::string text = value.is_string() ? value.get<std::string>() : "";
@@ -28,19 +22,9 @@ std::optional<Verdict> take_nnodes(const json& value, Draft& draft) {
                        text.find_first_not_of("0123456789:") == std::string::npos;
   if (elastic) nodes = whole(json::parse(text.substr(colon + 1), nullptr, false));
   if (!nodes || *nodes < 1) return broken("must be a number of nodes, found " + value.dump());
-  const int64_t ranks = *nodes * flag_count(draft, "nproc_per_node").value_or(1);
+  const int64_t ranks = *nodes * draft.count("nproc_per_node").value_or(1);
   if (!elastic) return draft.map("ranks", ranks, "nodes x processes per node");
   return draft.change("ranks", ranks, "the most; kubectl scale changes ranks at any time");
-}
-
-std::optional<Verdict> take_nproc(const json& value, Draft& draft) {
-  const std::optional<int64_t> processes = whole(value);
-  if (processes && *processes >= 1) return draft.map("ranksPerPod", *processes);
-  if (value != "gpu" && value != "auto" && value != "cpu") {
-    return broken("must be a number, auto, gpu or cpu, found " + value.dump());
-  }
-  draft.fill_in("ranksPerPod", 1, "processes of a pod: its number of GPUs");
-  return changed("a number: ranksPerPod");
 }
 
 // deepspeed: num_gpus are of a node.
@@ -55,13 +39,13 @@ std::optional<Verdict> take_num_nodes(const json& value, Draft& draft) {
   const std::optional<int64_t> nodes = whole(value);
   if (!nodes || *nodes < 1) return broken("must be a number of nodes, found " + value.dump());
   if (draft.find("ranks") != nullptr) return mapped("so many hosts of the host file");
-  return draft.map("ranks", *nodes * flag_count(draft, "num_gpus").value_or(1),
+  return draft.map("ranks", *nodes * draft.count("num_gpus").value_or(1),
                    "nodes x processes per node");
 }
 
-std::optional<Verdict> take_host_file(const json& value, Draft& draft) {
-  if (draft.find("ranksPerPod") != nullptr) return mapped("ranks and ranksPerPod: hosts and slots");
-  return broken("cannot be read: " + value.dump());
+// The launch line has read it before.
+std::optional<Verdict> take_host_file(const json&, Draft&) {
+  return mapped("ranks and ranksPerPod: hosts and slots");
 }
 
 Table rows_of(const std::vector<std::pair<const char*, std::vector<const char*>>>& groups) {
@@ -182,7 +166,7 @@ const Table& torchrun_table() {
          {"processes are always spawned", {"start_method"}},
          {"goes along in command", {"m", "module", "no_python"}}});
     rows.push_back({"nnodes", take_nnodes});
-    rows.push_back({"nproc_per_node", take_nproc});
+    rows.push_back({"nproc_per_node", take_processes_per_pod});
     rows.push_back({"max_restarts", same("failurePolicy.maxRestarts",
                                          "of the whole gang, refilled by checkpoints")});
     rows.push_back({"run_path", refuse_unless_off("name the script, or a module with -m")});

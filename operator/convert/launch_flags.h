@@ -1,12 +1,19 @@
-// The flags of launchers that have no value, and those of Accelerate that stay in its command.
+// The flags of launchers: what becomes of each, which have no value, and those of Accelerate that
+// stay in its command.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include "operator/convert/table.h"
 
 namespace lockstep::convert {
+
+// What becomes of the flags of each launcher.
+// Source: torch/distributed/run.py, accelerate/commands/launch.py, deepspeed/launcher/runner.py.
+const Table& torchrun_table();
+const Table& accelerate_launch_table();
+const Table& deepspeed_launch_table();
 
 const std::vector<std::string>& torchrun_switches();
 const std::vector<std::string>& accelerate_switches();

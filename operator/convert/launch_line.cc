@@ -1,6 +1,7 @@
 #include "operator/convert/launch_line.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "operator/api/manifest.h"
@@ -23,6 +24,11 @@ Words from(const Words& words, size_t begin) {
 
 std::string file_name_of(const std::string& path) {
   return path.substr(path.find_last_of('/') + 1);  // npos + 1 = 0: all of it
+}
+
+// A flag as it was written, but for its underscores: "-H", "--nproc_per_node".
+std::string as_flag(const std::string& name) {
+  return (name.size() == 1 ? "-" : "--") + name;
 }
 
 bool is_assignment(const std::string& word) {
@@ -53,7 +59,7 @@ Launcher launcher_of(const Words& words) {
 }
 
 // The variables before the program become spec.env.
-void take_variables(const Words& variables, Draft& draft, Conversion& conversion) {
+void take_variables(const Words& variables, Conversion& conversion) {
   json list = json::array();
   for (const std::string& variable : variables) {
     const size_t equals = variable.find('=');
@@ -70,7 +76,7 @@ void take_variables(const Words& variables, Draft& draft, Conversion& conversion
     }
     conversion.notes.push_back(std::move(note));
   }
-  if (!list.empty()) draft.spec["env"] = std::move(list);
+  if (!list.empty()) conversion.spec["env"] = std::move(list);
 }
 
 // What runs once per pod, and the note of what was run.
@@ -89,66 +95,122 @@ void take_script(const Words& command, const Words& rest, Draft& draft, Conversi
   draft.fill_in("image", "registry.example/train:1", "an image with the script and its libraries");
 }
 
+// The text of the file that one of `names` names; nothing if none does, or if it cannot be read,
+// which is a problem of that flag.
+struct NamedFile {
+  std::string path;
+  std::string text;
+};
+std::optional<NamedFile> find_file(const Words& names, const ParsedFlags& flags,
+                                   const NamedFiles& files, Conversion& conversion) {
+  for (const std::string& name : names) {
+    const json* found = find_path(flags.document.value, name);
+    if (found == nullptr) continue;
+    const std::string path = found->is_string() ? found->get<std::string>() : found->dump();
+    const auto file = files.find(path);
+    if (file != files.end() && file->second) return NamedFile{path, *file->second};
+    const std::string why =
+        file == files.end() ? path + " was not read" : file->second.error().message;
+    conversion.problems.push_back({.path = as_flag(name), .message = why});
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
 // Ranks of the machines of a host file, as many of them as num_nodes and num_gpus say.
 void take_hosts(const ParsedFlags& flags, const NamedFiles& files, Draft& draft,
                 Conversion& conversion) {
-  const json* path = find_path(flags.document.value, "hostfile");
-  if (path == nullptr) path = find_path(flags.document.value, "H");
-  if (path == nullptr || !path->is_string()) return;
-  const auto file = files.find(path->get<std::string>());
-  if (file == files.end()) return;
-  HostFile hosts = parse_host_file(file->first, file->second);
+  const std::optional<NamedFile> file = find_file({"hostfile", "H"}, flags, files, conversion);
+  if (!file) return;
+  HostFile hosts = parse_host_file(file->path, file->text);
   for (common::Problem& problem : hosts.problems) conversion.problems.push_back(std::move(problem));
   if (common::has_errors(conversion.problems)) return;
   const auto given = [&flags](const char* key) -> std::optional<int64_t> {
     const json* found = find_path(flags.document.value, key);
     return found == nullptr ? std::nullopt : whole(*found);
   };
+  const auto refuse = [&](std::string why) {
+    conversion.problems.push_back({.path = file->path, .message = std::move(why)});
+  };
   const auto num_hosts = static_cast<int64_t>(hosts.slots.size());
   const int64_t nodes = given("num_nodes").value_or(num_hosts);
   const int64_t slots = given("num_gpus").value_or(hosts.slots.front().second);
-  if (nodes > num_hosts) {
-    conversion.problems.push_back(
-        {.path = file->first, .message = "names fewer hosts than --num_nodes asks for"});
-  }
+  if (nodes > num_hosts) refuse("names fewer hosts than --num_nodes asks for");
   for (int64_t i = 0; i < std::min(nodes, num_hosts); ++i) {
     const auto& [host, count] = hosts.slots[static_cast<size_t>(i)];
     const bool fits = given("num_gpus") ? count >= slots : count == slots;
     if (fits) continue;
-    conversion.problems.push_back(
-        {.path = file->first,
-         .message = host + " has " + std::to_string(count) +
-                    " slots, and pods are alike: " + std::to_string(slots) + " each"});
-    return;
+    return refuse(host + " has " + std::to_string(count) +
+                  " slots, and pods are alike: " + std::to_string(slots) + " each");
   }
-  draft.assume("ranksPerPod", slots, "slots of a host in " + file->first);
-  draft.assume("ranks", nodes * slots, "hosts x slots of " + file->first);
+  const Verdict per_pod = draft.assume("ranksPerPod", slots, "slots of a host in " + file->path);
+  const Verdict ranks = draft.assume("ranks", nodes * slots, "hosts x slots of " + file->path);
+  for (const Verdict& verdict : {per_pod, ranks}) {
+    if (verdict.fate == Fate::kRefused) refuse(verdict.text);
+  }
 }
 
-// Accelerate's processes and machines, where its configuration says so and no flag does.
-void assume_accelerate_config(const ParsedFlags& flags, const NamedFiles& files, Draft& draft) {
-  const json* path = find_path(flags.document.value, "config_file");
-  if (path == nullptr || !path->is_string()) return;
-  const auto file = files.find(path->get<std::string>());
-  if (file == files.end()) return;
-  const common::ParsedText parsed = common::parse_documents(file->second);
-  if (parsed.documents.empty()) return;
-  Draft config{.source = parsed.documents.front().value};
-  const json* processes = config.number("num_processes");
-  if (processes == nullptr) return;
-  draft.assume("ranks", *processes, "num_processes of " + file->first);
-  const json* machines = config.number("num_machines");
-  const std::optional<int64_t> per_machine = processes_per_machine(config);
-  if (machines != nullptr && *machines > 1 && per_machine) {
-    draft.assume("ranksPerPod", *per_machine, "num_processes / num_machines of " + file->first);
+// take_all() of flags, whose names in notes and problems have dashes again.
+//   file, of_file: the keys that the line has from a file that it names.
+void take_flags(const Table& table, const common::Document& document, Draft& draft,
+                Conversion& conversion, const std::string& file = "",
+                const std::set<std::string>& of_file = {}) {
+  Conversion taken;
+  take_all(table, document, draft, taken.notes, taken.problems);
+  const auto source_of = [&](const std::string& key) {
+    return of_file.contains(key) ? file + ": " + key : as_flag(key);
+  };
+  for (Note& note : taken.notes) {
+    note.key = source_of(note.key);
+    conversion.notes.push_back(std::move(note));
   }
+  for (common::Problem& problem : taken.problems) {
+    problem.path = source_of(problem.path);
+    conversion.problems.push_back(std::move(problem));
+  }
+}
+
+// The processes and machines of Accelerate's configuration, which flags go before. All else in it
+// is for the launcher in the pod, which reads it again.
+json machines_of_config(const NamedFile& file, Conversion& conversion) {
+  common::ParsedText parsed = common::parse_documents(file.text);
+  if (parsed.problems.empty() &&
+      (parsed.documents.size() != 1 || !parsed.documents.front().value.is_object())) {
+    parsed.problems.push_back({.line = 1, .message = "must be a map of keys"});
+  }
+  for (common::Problem& problem : parsed.problems) {
+    problem.path = problem.path.empty() ? file.path : file.path + ": " + problem.path;
+    conversion.problems.push_back(std::move(problem));
+  }
+  json machines = json::object();
+  if (common::has_errors(conversion.problems)) return machines;
+  for (const char* const key : {"num_processes", "num_machines"}) {
+    if (const json* found = find_path(parsed.documents.front().value, key)) machines[key] = *found;
+  }
+  return machines;
+}
+
+// The flags of accelerate launch, and what its configuration says in their place.
+void take_accelerate_flags(const ParsedFlags& flags, const NamedFiles& files, Draft& draft,
+                           Conversion& conversion) {
+  const std::optional<NamedFile> file = find_file({"config_file"}, flags, files, conversion);
+  const json machines = file ? machines_of_config(*file, conversion) : json::object();
+  if (common::has_errors(conversion.problems)) return;
+  common::Document all = flags.document;
+  std::set<std::string> of_file;
+  for (const auto& [key, value] : machines.items()) {
+    if (all.value.contains(key)) continue;
+    all.value[key] = value;
+    of_file.insert(key);
+  }
+  take_flags(accelerate_launch_table(), all, draft, conversion, file ? file->path : "", of_file);
 }
 
 void convert_torchrun(const Words& words, Draft& draft, Conversion& conversion) {
   const ParsedFlags flags = parse_flags(words, torchrun_switches(), torchrun_table());
   conversion.problems = flags.problems;
   if (common::has_errors(conversion.problems)) return;
-  take_all(torchrun_table(), flags.document, "--", draft, conversion.notes, conversion.problems);
+  take_flags(torchrun_table(), flags.document, draft, conversion);
   const json* processes = draft.find("ranksPerPod");
   draft.assume("ranks", processes == nullptr ? json(1) : *processes, "one node, the default");
   Words command = {"torchrun"};
@@ -163,8 +225,8 @@ void convert_deepspeed_launch(const Words& words, const NamedFiles& files, Draft
   conversion.problems = flags.problems;
   if (common::has_errors(conversion.problems)) return;
   take_hosts(flags, files, draft, conversion);
-  take_all(deepspeed_launch_table(), flags.document, "--", draft, conversion.notes,
-           conversion.problems);
+  if (common::has_errors(conversion.problems)) return;
+  take_flags(deepspeed_launch_table(), flags.document, draft, conversion);
   const json* processes = draft.find("ranksPerPod");
   if (processes != nullptr) draft.assume("ranks", *processes, "one node, the default");
   conversion.notes.push_back({"deepspeed", 0, Fate::kChanged, "command",
@@ -181,9 +243,8 @@ void convert_accelerate_launch(const Words& words, const NamedFiles& files, Draf
   const ParsedFlags flags = parse_flags(words, accelerate_switches(), accelerate_launch_table());
   conversion.problems = flags.problems;
   if (common::has_errors(conversion.problems)) return;
-  take_all(accelerate_launch_table(), flags.document, "--", draft, conversion.notes,
-           conversion.problems);
-  assume_accelerate_config(flags, files, draft);
+  take_accelerate_flags(flags, files, draft, conversion);
+  if (common::has_errors(conversion.problems)) return;
   // A shell, so that the same line serves in a pod and under lockstep run.
   take_script({"sh", "-c",
                "exec accelerate launch --num_processes $WORLD_SIZE --num_machines $PET_NNODES "
@@ -244,16 +305,19 @@ Conversion convert_command_line(const Words& words, const NamedFiles& files) {
   }
   const std::string name = launcher.name;
   const Words arguments = from(line, launcher.num_words);
-  if (name == "aitraining") return convert_aitraining_line(arguments);
-  Draft draft;
   Conversion conversion{.tool = name};
-  if (name == "torchrun") convert_torchrun(arguments, draft, conversion);
-  if (name == "deepspeed") convert_deepspeed_launch(arguments, files, draft, conversion);
-  if (name == "accelerate launch") convert_accelerate_launch(arguments, files, draft, conversion);
-  take_variables(variables, draft, conversion);
-  conversion.spec = std::move(draft.spec);
-  conversion.metadata = std::move(draft.metadata);
-  conversion.remarks = std::move(draft.remarks);
+  if (name == "aitraining") {
+    conversion = convert_aitraining_line(arguments);
+  } else {
+    Draft draft;
+    if (name == "torchrun") convert_torchrun(arguments, draft, conversion);
+    if (name == "deepspeed") convert_deepspeed_launch(arguments, files, draft, conversion);
+    if (name == "accelerate launch") convert_accelerate_launch(arguments, files, draft, conversion);
+    conversion.spec = std::move(draft.spec);
+    conversion.metadata = std::move(draft.metadata);
+    conversion.remarks = std::move(draft.remarks);
+  }
+  take_variables(variables, conversion);
   return conversion;
 }
 

@@ -1,21 +1,14 @@
 #include "operator/convert/machines.h"
 
+#include <charconv>
+
 namespace lockstep::convert {
 
 using nlohmann::json;
 
-namespace {
-
-std::optional<int64_t> number_of(const Draft& draft, const char* key) {
-  const json* found = draft.key(key);
-  return found == nullptr ? std::nullopt : whole(*found);
-}
-
-}  // namespace
-
 std::optional<int64_t> processes_per_machine(const Draft& draft) {
-  const std::optional<int64_t> processes = number_of(draft, "num_processes");
-  const int64_t machines = number_of(draft, "num_machines").value_or(1);
+  const std::optional<int64_t> processes = draft.count("num_processes");
+  const int64_t machines = draft.count("num_machines").value_or(1);
   if (!processes || machines < 1 || *processes % machines != 0) return std::nullopt;
   return *processes / machines;
 }
@@ -26,6 +19,25 @@ std::optional<Verdict> take_processes(const json& value, Draft& draft) {
     return broken("must be a number of processes, found " + value.dump());
   }
   return draft.map("ranks", *processes);
+}
+
+std::optional<int64_t> count_in(const json& value) {
+  if (!value.is_string()) return whole(value);
+  const auto text = value.get<std::string>();
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  return is_number ? std::optional(number) : std::nullopt;
+}
+
+std::optional<Verdict> take_processes_per_pod(const json& value, Draft& draft) {
+  const std::optional<int64_t> processes = count_in(value);
+  if (processes && *processes >= 1) return draft.map("ranksPerPod", *processes);
+  if (value == "auto" || value == "gpu" || value == "cpu") {
+    draft.fill_in("ranksPerPod", 1, "processes of a pod: its number of GPUs");
+    return changed("a number: ranksPerPod");
+  }
+  return broken("must be a number, auto, gpu or cpu, found " + value.dump());
 }
 
 std::optional<Verdict> take_machines(const json& value, Draft& draft) {

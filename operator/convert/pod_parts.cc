@@ -19,7 +19,7 @@ json& trainer(Draft& draft) {
   json& containers = draft.spec["template"]["spec"]["containers"];
   if (!containers.is_array()) containers = json::array();
   for (json& container : containers) {
-    if (container.value("name", "") == api::kTrainerContainer) return container;
+    if (text_at(container, "name") == api::kTrainerContainer) return container;
   }
   containers.push_back({{"name", api::kTrainerContainer}});
   return containers.back();
@@ -34,7 +34,7 @@ bool is_mounted(const Draft& draft, const std::string& volume) {
       const json* mounts = find_path(container, "volumeMounts");
       if (mounts == nullptr || !mounts->is_array()) continue;
       for (const json& mount : *mounts) {
-        if (mount.is_object() && mount.value("name", json()) == volume) return true;
+        if (text_at(mount, "name") == volume) return true;
       }
     }
   }
@@ -53,7 +53,7 @@ std::optional<Verdict> take_mounts(const json& value, Draft& draft) {
   if (!value.is_array()) return broken("must be a list, found " + value.dump());
   json kept = json::array();
   for (const json& mount : value) {
-    if (!mount.is_object() || mount.value("mountPath", "") != kSharedMemory) kept.push_back(mount);
+    if (text_at(mount, "mountPath") != kSharedMemory) kept.push_back(mount);
   }
   const bool all = kept.size() == value.size();
   if (!kept.empty()) trainer(draft)["volumeMounts"] = kept;
@@ -85,6 +85,10 @@ std::optional<Verdict> take_sidecars(const json& value, Draft& draft) {
 
 Take into_template(std::string path) {
   return [path = std::move(path)](const json& value, Draft& draft) -> std::optional<Verdict> {
+    const json* found = draft.find("template." + path);
+    if (found != nullptr && *found != value) {
+      return refused("spec.template." + path + " is already " + found->dump() + ", by another key");
+    }
     json* at = &draft.spec["template"];
     std::string rest = path;
     for (size_t dot = rest.find('.'); dot != std::string::npos; dot = rest.find('.')) {
@@ -125,6 +129,7 @@ std::optional<Verdict> take_env(const json& value, Draft& draft) {
     if (verdict.broken || verdict.fate == Fate::kRefused) return verdict;
   }
   if (!ours.empty()) return changed(common::join(ours) + ": the operator sets it itself");
+  if (value.empty()) return mapped("no variables");
   return Verdict{.field = plain.empty() ? "template" : "env"};
 }
 

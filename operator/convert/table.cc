@@ -17,7 +17,6 @@ constexpr const char* kOff = "off, as here";
 struct Walk {
   const Table& table;
   const Document& document;
-  const std::string& prefix;
   Draft& draft;
   std::vector<Note>& notes;
   common::Problems& problems;
@@ -46,11 +45,10 @@ std::string unknown(const Table& table, const std::string& key) {
 void add(const std::string& key, Verdict verdict, Walk& walk) {
   const int line = walk.document.line_of(key);
   if (verdict.broken) {
-    walk.problems.push_back(
-        {.path = walk.prefix + key, .line = line, .message = std::move(verdict.text)});
+    walk.problems.push_back({.path = key, .line = line, .message = std::move(verdict.text)});
     return;
   }
-  walk.notes.push_back({.key = walk.prefix + key,
+  walk.notes.push_back({.key = key,
                         .line = line,
                         .fate = verdict.fate,
                         .field = std::move(verdict.field),
@@ -128,14 +126,14 @@ Take section_if_enabled() {
   };
 }
 
-void take_all(const Table& table, const Document& document, const std::string& prefix, Draft& draft,
-              std::vector<Note>& notes, common::Problems& problems) {
+void take_all(const Table& table, const Document& document, Draft& draft, std::vector<Note>& notes,
+              common::Problems& problems) {
   draft.source = document.value;
   if (!document.value.is_object()) {
-    problems.push_back({.path = prefix, .line = 1, .message = "must be a map of keys"});
+    problems.push_back({.line = 1, .message = "must be a map of keys"});
     return;
   }
-  Walk walk{table, document, prefix, draft, notes, problems};
+  Walk walk{table, document, draft, notes, problems};
   for (const auto& [name, value] : document.value.items()) {
     take(common::child_path("", name), value, walk);
   }

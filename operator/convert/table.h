@@ -41,10 +41,9 @@ Take change_unless_off(std::string text);
 Take section_if_enabled();
 
 // Takes every key of `document`.
-//   prefix: before the keys in notes, e.g. "ds.json: ".
 // Writes notes to `notes`, what is wrong with the source to `problems`. Uses document.value by way
 // of draft.source, which is set.
-void take_all(const Table& table, const common::Document& document, const std::string& prefix,
-              Draft& draft, std::vector<Note>& notes, common::Problems& problems);
+void take_all(const Table& table, const common::Document& document, Draft& draft,
+              std::vector<Note>& notes, common::Problems& problems);
 
 }  // namespace lockstep::convert

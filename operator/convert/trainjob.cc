@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "operator/convert/kubeflow.h"
+#include "operator/convert/machines.h"
 #include "operator/convert/pod_parts.h"
 
 namespace lockstep::convert {
@@ -14,7 +15,7 @@ constexpr const char* kOverrides = "write it as spec.template, a PodTemplateSpec
 
 int64_t count_of(const Draft& draft, const char* key, int64_t otherwise) {
   const json* found = draft.key(std::string(kTrainer) + key);
-  return found == nullptr ? otherwise : whole(*found).value_or(otherwise);
+  return found == nullptr ? otherwise : count_in(*found).value_or(otherwise);
 }
 
 std::optional<Verdict> take_nodes(const json& value, Draft& draft) {
@@ -22,16 +23,6 @@ std::optional<Verdict> take_nodes(const json& value, Draft& draft) {
   if (!nodes || *nodes < 1) return broken("must be a number of nodes, found " + value.dump());
   return draft.map("ranks", *nodes * count_of(draft, "numProcPerNode", 1),
                    "all nodes and their processes");
-}
-
-std::optional<Verdict> take_processes_per_node(const json& value, Draft& draft) {
-  const std::optional<int64_t> processes = whole(value);
-  if (processes && *processes >= 1) return draft.map("ranksPerPod", *processes);
-  if (value == "auto" || value == "gpu" || value == "cpu") {
-    draft.fill_in("ranksPerPod", 1, "processes of a pod: its number of GPUs");
-    return changed("a number: ranksPerPod");
-  }
-  return broken("must be a number, auto, gpu or cpu, found " + value.dump());
 }
 
 std::optional<Verdict> take_runtime(const json& value, Draft&) {
@@ -52,7 +43,7 @@ Table trainjob_rows() {
       {trainer + "args", same("args")},
       {trainer + "env", take_env},
       {trainer + "numNodes", take_nodes},
-      {trainer + "numProcPerNode", take_processes_per_node},
+      {trainer + "numProcPerNode", take_processes_per_pod},
       {trainer + "resourcesPerNode", take_pod_resources},
       {"spec.initializer", refuse_unless_off(kFetch)},
       {"spec.suspend", same("suspend")},
@@ -87,7 +78,7 @@ Conversion convert_trainjob(const common::Document& document) {
   // Known before resourcesPerNode.
   const int64_t processes = count_of(draft, "numProcPerNode", 1);
   if (processes > 1) draft.spec["ranksPerPod"] = processes;
-  take_all(trainjob_table(), document, "", draft, conversion.notes, conversion.problems);
+  take_all(trainjob_table(), document, draft, conversion.notes, conversion.problems);
   draft.assume("ranks", count_of(draft, "numNodes", 1) * processes, "one node, the default");
   fill_in_program(draft, "what the runtime runs by itself");
   conversion.spec = std::move(draft.spec);

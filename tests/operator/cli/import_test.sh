@@ -65,6 +65,10 @@ expect_status "--from with a command line is a wrong command line" "$(run both i
 printf 'a slots=2\nb slots=2\n' >hosts
 expect_status "a host file is read" "$(run hosts import -- deepspeed --hostfile hosts train.py)" 0
 expect_text "for ranks" hosts.out 'ranks: 4'
+expect_status "one that is not there is refused" "$(run no-hosts import -- deepspeed --hostfile no-hosts train.py)" 3
+expect_text "with the reason" no-hosts.log '--hostfile: no-hosts: '
+expect_status "so is a configuration that is a folder" "$(run folder import -- accelerate launch --config_file . train.py)" 3
+expect_text "with its reason" folder.log '--config_file: .: is a folder'
 # Stand-ins for the launchers: what a rank would start them with.
 mkdir path
 for launcher in torchrun accelerate; do printf '#!/bin/sh\necho "%s $*"\n' "$launcher" >path/$launcher; done

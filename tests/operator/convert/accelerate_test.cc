@@ -86,6 +86,22 @@ TEST(AccelerateTest, TakesTheDeepSpeedPlugin) {
   EXPECT_EQ(refusals(imported), "");
 }
 
+TEST(AccelerateTest, CopiesWithoutShardingAreDdp) {
+  const auto of = [](const std::string& sizes) {
+    return import_valid(
+        config("distributed_type: FSDP\nmixed_precision: bf16\nnum_processes: 8\n"
+               "parallelism_config: {" +
+               sizes + "}\n"));
+  };
+  const Imported copies =
+      of("parallelism_config_dp_replicate_size: 8, parallelism_config_dp_shard_size: 1");
+  EXPECT_EQ(field(copies, "train.parallelism"), json({{"strategy", "ddp"}}));
+  EXPECT_EQ(fate(copies, "parallelism_config"), "mapped train.parallelism.strategy");
+  const Imported groups =
+      of("parallelism_config_dp_replicate_size: 2, parallelism_config_dp_shard_size: 4");
+  EXPECT_EQ(field(groups, "train.parallelism"), json({{"strategy", "zero3"}, {"shardRanks", 4}}));
+}
+
 TEST(AccelerateTest, RefusesOtherParallelismByName) {
   const Imported megatron = import_valid(
       config("distributed_type: MEGATRON_LM\nmixed_precision: bf16\nnum_processes: 8\n"

@@ -97,6 +97,16 @@ TEST(DeepSpeedTest, TakesZero3WithOffload) {
   EXPECT_EQ(refusals(imported), "");
 }
 
+TEST(DeepSpeedTest, RefusesABatchForMoreRanksThanThereMayBe) {
+  const Imported imported = import_valid(
+      R"({"train_batch_size": 8192, "train_micro_batch_size_per_gpu": 1,
+          "gradient_accumulation_steps": 1})");
+  EXPECT_EQ(refusals(imported), "train_batch_size");
+  EXPECT_THAT(imported.manifest, HasSubstr("spec.ranks must be at most 4096"));
+  EXPECT_EQ(field(imported, "train.batch"),
+            json({{"globalBatchSize", 8192}, {"microBatchSize", 1}}));
+}
+
 // With all three sizes of the batch the ranks follow, and a decaying schedule says how long to
 // train.
 TEST(DeepSpeedTest, InfersRanksAndSteps) {

@@ -114,6 +114,71 @@ TEST(PyTorchJobTest, RefusesTemplatesThatDiffer) {
             "changed template");
 }
 
+TEST(PyTorchJobTest, RefusesASecondKeyOfOneField) {
+  const auto with = [](const std::string& name) {
+    return import_valid(pytorchjob(
+        "  runPolicy: {schedulingPolicy: {priorityClass: " + name + "}}\n  pytorchReplicaSpecs:\n" +
+        role("Worker", 1, std::string(kCommand) + "          priorityClassName: high\n")));
+  };
+  const Imported other = with("low");
+  EXPECT_EQ(refusals(other), "spec.runPolicy.schedulingPolicy.priorityClass");
+  EXPECT_EQ(field(other, "template.spec.priorityClassName"), "high");
+  EXPECT_EQ(refusals(with("high")), "");
+}
+
+TEST(PyTorchJobTest, TakesTheContainerOfItsNameOrTheOnlyOne) {
+  const auto job = [](const std::string& containers) {
+    return pytorchjob("  pytorchReplicaSpecs:\n    Worker: {template: {spec: {containers: " +
+                      containers + "}}}\n");
+  };
+  EXPECT_EQ(field(import_valid(job("[{name: a, image: x, command: [y]}]")), "image"), "x");
+  const Imported second =
+      import_valid(job("[{name: log, image: l}, {name: pytorch, image: x, command: [y]}]"));
+  EXPECT_EQ(field(second, "image"), "x");
+  EXPECT_THAT(import_broken(job("[{name: log, image: l}, {name: train, image: x}]")),
+              HasSubstr("6 spec.pytorchReplicaSpecs.Worker.template.spec.containers: none of "
+                        "several is called pytorch"));
+  EXPECT_THAT(import_broken(job("[]")), HasSubstr("must be a list of containers, found []"));
+  EXPECT_THAT(import_broken(job("5")), HasSubstr("must be a list of containers, found 5"));
+}
+
+TEST(PyTorchJobTest, AnswersWhatIsOfAnotherTypeAndNeverThrows) {
+  for (const char* const containers :
+       {"[{name: 5, image: x}]", "[5]", "[{name: pytorch, volumeMounts: [{mountPath: 5}]}]",
+        "[{name: pytorch, volumeMounts: [5], workingDir: /w}, 5]",
+        "[{name: pytorch, envFrom: [5], resources: 5}, {name: 5}]"}) {
+    const std::string text = pytorchjob(
+        std::string("  nprocPerNode: 2\n  pytorchReplicaSpecs:\n    Master: {template: {spec: "
+                    "{volumes: [{name: 5, emptyDir: {medium: Memory}}], containers: ")
+            .append(containers)
+            .append("}}}\n"));
+    const Imported imported =
+        import_text(text, {.file_name = "a.yaml", .from = "auto", .sets = {}});
+    const Conversion& conversion = imported.conversion;
+    EXPECT_FALSE(conversion.notes.empty() && conversion.problems.empty()) << text;
+  }
+}
+
+TEST(KubeflowTest, MetadataIsOfTexts) {
+  const auto of = [](const std::string& metadata) {
+    return import_broken("kind: TrainJob\nmetadata: {name: a, " + metadata +
+                         "}\nspec: {trainer: {command: [a], image: b}}\n");
+  };
+  EXPECT_THAT(of("namespace: 5"), HasSubstr("2 metadata.namespace: must be a name, found 5"));
+  EXPECT_THAT(of("labels: {a: 5}"), HasSubstr("2 metadata.labels: a must be a text, found 5"));
+  EXPECT_THAT(of("annotations: {a: true}"),
+              HasSubstr("2 metadata.annotations: a must be a text, found true"));
+  EXPECT_THAT(of("annotations: text"), HasSubstr("must be a map, found \"text\""));
+}
+
+TEST(PyTorchJobTest, AnEmptyListOfVariablesDecidesNothing) {
+  const Imported imported =
+      import_valid(pytorchjob("  pytorchReplicaSpecs:\n" +
+                              role("Worker", 1, std::string(kCommand) + "            env: []\n")));
+  EXPECT_EQ(fate(imported, "spec.pytorchReplicaSpecs.Worker.template.spec.containers.pytorch.env"),
+            "mapped");
+}
+
 TEST(PyTorchJobTest, RefusesWhatItDoesNotKnowAndQueues) {
   const Imported imported = import_valid(
       "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\n"
@@ -156,6 +221,14 @@ TEST(TrainJobTest, CountsNodesAndProcesses) {
   EXPECT_EQ(field(imported, "command"), json({"torchrun", "/workspace/train.py"}));
   EXPECT_EQ(refusals(imported), "");
   EXPECT_EQ(to_change(imported), "");
+}
+
+TEST(TrainJobTest, TakesNumbersThatAreTexts) {
+  const Imported imported =
+      import_valid(std::string(kTrainJob) +
+                   "  trainer: {numNodes: 2, numProcPerNode: \"4\", image: i, command: [a]}\n");
+  EXPECT_EQ(field(imported, "ranks"), 8);
+  EXPECT_EQ(field(imported, "ranksPerPod"), 4);
 }
 
 TEST(TrainJobTest, MarksWhatItsRuntimeHolds) {

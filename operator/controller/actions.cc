@@ -11,6 +11,7 @@
 #include "operator/api/codec.h"
 #include "operator/controller/projection.h"
 #include "operator/kube/object_key.h"
+#include "operator/kube/warning.h"
 
 namespace lockstep::control {
 
@@ -118,7 +119,12 @@ void remove(kube::Client& client, const kube::ResourcePath& path,
 void take(ApplyOutcome& outcome, Created created) {
   for (std::string& text : created.warnings) {
     kube::Warnings& all = outcome.warnings;
-    if (std::find(all.begin(), all.end(), text) == all.end()) all.push_back(std::move(text));
+    if (std::find(all.begin(), all.end(), text) != all.end()) continue;
+    if (all.size() < kube::kMaxWarnings) {
+      all.push_back(std::move(text));
+    } else if (all.size() == kube::kMaxWarnings) {
+      all.emplace_back("and more warnings");
+    }
   }
   if (created.taken) outcome.taken_names.push_back(std::move(*created.taken));
   if (!created.version.empty()) {

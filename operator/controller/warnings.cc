@@ -13,12 +13,13 @@ std::vector<plan::Event> explain_warnings(const kube::Warnings& warnings, const 
   }
   std::vector<plan::Event> events;
   if (!pod_security.empty()) {
-    events.push_back({.warning = true,
-                      .reason = "PodSecurity",
-                      .message = "the pods run, but the API server warns: " + pod_security +
-                                 "; that level is set by the label "
-                                 "pod-security.kubernetes.io/warn of namespace " +
-                                 ns + ", or by the cluster's default"});
+    events.push_back(
+        {.warning = true,
+         .reason = "PodSecurity",
+         .message = "the pods are admitted, but the API server warns: " + pod_security +
+                    "; that level is set by the label "
+                    "pod-security.kubernetes.io/warn of namespace " +
+                    ns + ", or by the cluster's default"});
   }
   if (!others.empty()) {
     events.push_back(

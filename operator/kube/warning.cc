@@ -103,7 +103,6 @@ std::vector<Warning> parse_warnings(std::string_view header) {
 
 Warnings warning_texts(std::span<const std::string> headers) {
   constexpr int kMiscellaneousPersistent = 299;
-  constexpr std::size_t kMaxTexts = 16;
   Warnings texts;
   std::size_t left_out = 0;
   for (const std::string& header : headers) {
@@ -111,7 +110,7 @@ Warnings warning_texts(std::span<const std::string> headers) {
       if (warning.code != kMiscellaneousPersistent || warning.text.empty()) continue;
       std::string text = presentable(std::move(warning.text));
       if (std::find(texts.begin(), texts.end(), text) != texts.end()) continue;
-      if (texts.size() == kMaxTexts) {
+      if (texts.size() == kMaxWarnings) {
         ++left_out;
       } else {
         texts.push_back(std::move(text));

@@ -25,10 +25,13 @@ struct Warning {
 // is malformed is not looked at: where it ends is not known.
 std::vector<Warning> parse_warnings(std::string_view header);
 
+// So many texts are told, of an answer as of all that are put together.
+inline constexpr std::size_t kMaxWarnings = 16;
+
 // What a person should read of all Warning headers of an answer, in order and each text once: those
 // of code 299, the only one that API servers send. Valid UTF-8 without control characters; a text
-// of more than 1 KiB is cut and ends in "...", and after 16 texts one line says how many more there
-// were, so no server makes an event of any length.
+// of more than 1 KiB is cut and ends in "...", and after kMaxWarnings texts one line says how many
+// more there were.
 Warnings warning_texts(std::span<const std::string> headers);
 
 }  // namespace lockstep::kube

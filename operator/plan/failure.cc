@@ -56,20 +56,19 @@ std::string presentable(std::string_view text) {
   return json::parse(valid).get<std::string>();
 }
 
-// True if a program of PyTorch says that a GPU's memory ran out. The words are in the tail of its
-// log, not always in the last line: torchrun adds a summary.
+// Where a program of PyTorch says that a GPU's memory ran out; npos if it does not. The words are
+// in the tail of its log, not always in the last line: torchrun adds a summary.
 // Source: pytorch c10/cuda/CUDACachingAllocator.cpp, torch/csrc/Exceptions.cpp.
-bool is_cuda_out_of_memory(std::string_view text) {
+std::size_t find_cuda_out_of_memory(std::string_view text) {
   constexpr std::array<std::string_view, 3> kWords = {"CUDA out of memory", "HIP out of memory",
                                                       "CUDA error: out of memory"};
-  return std::any_of(kWords.begin(), kWords.end(), [text](std::string_view words) {
-    return text.find(words) != std::string_view::npos;
-  });
+  std::size_t first = std::string_view::npos;
+  for (const std::string_view words : kWords) first = std::min(first, text.find(words));
+  return first;
 }
 
-// The line of `text` that says so.
-std::string_view line_with_out_of_memory(std::string_view text) {
-  const std::size_t at = text.find("out of memory");
+// The line of `text` that holds position `at`.
+std::string_view line_at(std::string_view text, std::size_t at) {
   const std::size_t begin = text.find_last_of("\r\n", at);
   const std::size_t end = text.find_first_of("\r\n", at);
   text = text.substr(0, end);
@@ -117,11 +116,11 @@ void judge_exit(const ContainerExit& exit, const std::optional<ExitCodeInfo>& in
                         info->code != ExitCode::kOutOfMemory;
 }
 
-// A GPU's memory, not the container's: the kubelet knows nothing of it.
-void judge_cuda_out_of_memory(std::string_view text, RankFailure& failure) {
+// A GPU's memory, not the container's: the kubelet knows nothing of it. The log says so at `at`.
+void judge_cuda_out_of_memory(std::string_view text, std::size_t at, RankFailure& failure) {
   failure.verdict = Verdict::kRestart;
   failure.reason = kCudaOutOfMemory;
-  failure.message = presentable(line_with_out_of_memory(text));
+  failure.message = presentable(line_at(text, at));
   failure.blames_node = false;
   failure.hint =
       "the GPU's memory ran out, not the container's: use a smaller micro-batch, shard the model "
@@ -177,8 +176,9 @@ RankFailure classify(const PodView& pod, PodRanks ranks, bool typed_exit_codes) 
   if (pod.exit) {
     const std::optional<ExitCodeInfo> info = typed_exit(*pod.exit, typed_exit_codes, told);
     judge_exit(*pod.exit, info, failure);
-    if (!info && is_cuda_out_of_memory(pod.exit->message)) {
-      judge_cuda_out_of_memory(pod.exit->message, failure);
+    const std::size_t at = find_cuda_out_of_memory(pod.exit->message);
+    if (!info && at != std::string_view::npos) {
+      judge_cuda_out_of_memory(pod.exit->message, at, failure);
     }
   } else {
     failure.message = "the pod failed without an exit code";

@@ -74,7 +74,7 @@ warned() { kubectl get events --field-selector "involvedObject.name=$1,reason=Po
 has_warning() { [ -n "$(warned "$1")" ]; }
 await 60 "event about the warning" has_warning rdma
 expect_equal "events about a warning for 4 pods" "$(warned rdma | wc -l)" 1
-for pattern in '^1 the pods run, but the API server warns: would violate PodSecurity "restricted:latest"' \
+for pattern in '^1 the pods are admitted, but the API server warns: would violate PodSecurity "restricted:latest"' \
   'container "trainer" must not include "IPC_LOCK" in securityContext\.capabilities\.add' \
   "label pod-security\.kubernetes\.io/warn of namespace $scenario"; do
   expect_match "event" "$(warned rdma)" "$pattern"

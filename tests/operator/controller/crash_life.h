@@ -2,7 +2,6 @@
 // everybody else who has a part in it: the user, the scheduler, and nodes that go.
 #pragma once
 
-#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>

@@ -30,7 +30,7 @@ TEST(WarningsTest, NamesTheLabelThatSetsAPodSecurityLevelAfterTheServersWords) {
   ASSERT_EQ(events.size(), 1U);
   EXPECT_TRUE(events[0].warning);
   EXPECT_EQ(events[0].reason, "PodSecurity");
-  EXPECT_EQ(events[0].message, "the pods run, but the API server warns: " + kLevel +
+  EXPECT_EQ(events[0].message, "the pods are admitted, but the API server warns: " + kLevel +
                                    "; that level is set by the label "
                                    "pod-security.kubernetes.io/warn of namespace team, or by the "
                                    "cluster's default");
@@ -59,6 +59,20 @@ TEST(WarningsTest, AGangOfWhichTheServerWarnsIsOneEventAndRunsAllTheSame) {
   EXPECT_EQ(events[0]["count"], 1);
   EXPECT_THAT(events[0]["message"].get<std::string>(), HasSubstr(kLevel));
   EXPECT_THAT(events[0]["message"].get<std::string>(), HasSubstr("of namespace default,"));
+}
+
+TEST(WarningsTest, OfAllPodsTogetherAreNoEventOfAnyLength) {
+  OperatorRun cluster([](const std::string&) { return "Succeeded"; });
+  kube::Warnings texts;
+  for (int i = 0; i < 20; ++i) texts.push_back(std::string("w").append(std::to_string(i)));
+  cluster.server().warn("pods", texts);
+  cluster.server().add("trainingjobs", demo_job(3));
+  cluster.start_operator();
+  cluster.run_to_rest();
+  const std::vector<json> events = warning_events(cluster.server());
+  ASSERT_EQ(events.size(), 1U);
+  const auto message = events[0]["message"].get<std::string>();
+  EXPECT_TRUE(message.ends_with("; w14; w15; and more warnings")) << message;
 }
 
 TEST(WarningsTest, ALaterAttemptCountsTheSameEventUp) {

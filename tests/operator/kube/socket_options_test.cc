@@ -87,10 +87,16 @@ TEST(SocketOptionsTest, OfWatchesAreSet) {
   ScriptedServer server(
       {{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\none\n\r\n", false, true}});
   const auto client = client_of(server.url());
-  client->stream(kObject, "watch=true", {}, [&](std::string_view) {
-    expect_limits(server);
-    return false;
-  });
+  int calls = 0;
+  const std::optional<ApiError> error =
+      client->stream(kObject, "watch=true", {}, [&](std::string_view line) {
+        EXPECT_EQ(line, "one");
+        expect_limits(server);
+        ++calls;
+        return false;
+      });
+  EXPECT_FALSE(error.has_value()) << error->error.message;
+  EXPECT_EQ(calls, 1);
 }
 
 TEST(SocketOptionsTest, OfProxiesAndTunnelsAreSet) {

@@ -56,6 +56,9 @@ TEST(ColumnsTest, AJobThatWaitsAndStartsHasNoNumbersYet) {
   ModelCluster cluster(training_job(2));
   cluster.settle();
   EXPECT_EQ(row_of(cluster.job.status), "Pending - - - - 0");
+  cluster.pod(0).phase = PodPhase::kRunning;
+  cluster.settle();
+  EXPECT_EQ(row_of(cluster.job.status), "Starting - - - - 0");
   cluster.run_all();
   cluster.settle();
   EXPECT_EQ(row_of(cluster.job.status), "Running - - - - 0");

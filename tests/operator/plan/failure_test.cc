@@ -94,6 +94,7 @@ TEST(FailureTest, MemoryOfAGpuIsToldFromTheContainers) {
       "capacity of 79.15 GiB of which 2.00 MiB is free.";
   for (const std::string& log :
        {words, "Traceback (most recent call last):\n" + words + "\n",
+        "an out of memory handler is on\n" + words + "\n",
         "step 3\n" + words + "\nE1122 failed (exitcode: 1) local_rank: 0\n=====\n"}) {
     PodView pod = failed_pod(1);
     pod.exit->message = log;

@@ -265,13 +265,7 @@ Table machine_rows() {
 }  // namespace
 
 const Table& accelerate_table() {
-  static const Table table = [] {
-    Table all = machine_rows();
-    for (Table part : {fsdp_rows(), deepspeed_rows()}) {
-      for (Row& row : part) all.push_back(std::move(row));
-    }
-    return all;
-  }();
+  static const Table table = joined({machine_rows(), fsdp_rows(), deepspeed_rows()});
   return table;
 }
 
@@ -286,8 +280,7 @@ Conversion convert_accelerate(const common::Document& document) {
   if (draft.find("train.batch.accumulationSteps") != nullptr) {
     draft.fill_in("train.batch.microBatchSize", 1, "the script's batch size per process");
   }
-  conversion.spec = std::move(draft.spec);
-  conversion.remarks = std::move(draft.remarks);
+  move_into(conversion, std::move(draft));
   return conversion;
 }
 

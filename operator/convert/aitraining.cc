@@ -326,23 +326,15 @@ Conversion convert_aitraining(const Document& document) {
   Conversion conversion{.tool = "AITraining"};
   take_all(aitraining_table(), document, draft, conversion.notes, conversion.problems);
   assume_aitraining_defaults(draft);
-  conversion.spec = std::move(draft.spec);
-  conversion.metadata = std::move(draft.metadata);
-  conversion.remarks = std::move(draft.remarks);
+  move_into(conversion, std::move(draft));
   return conversion;
 }
 
 const Table& aitraining_table() {
-  static const Table table = [] {
-    Table all;
-    for (Table part :
-         {grouped(other_rows(), {"", "params.", "hub."}),
-          grouped(data_rows(), {"", "params.", "data."}), grouped(training_rows(), {"", "params."}),
-          grouped(column_rows(), {"column_mapping.", "data.column_mapping."})}) {
-      for (Row& row : part) all.push_back(std::move(row));
-    }
-    return all;
-  }();
+  static const Table table = joined(
+      {grouped(other_rows(), {"", "params.", "hub."}),
+       grouped(data_rows(), {"", "params.", "data."}), grouped(training_rows(), {"", "params."}),
+       grouped(column_rows(), {"column_mapping.", "data.column_mapping."})});
   return table;
 }
 

@@ -235,6 +235,15 @@ Table memory_rows() {
   return table;
 }
 
+Table batch_rows() {
+  return {
+      {"train_batch_size", take_global},
+      {"train_micro_batch_size_per_gpu", take_micro},
+      {"gradient_accumulation_steps", take_accumulation},
+      {"gradient_clipping", take_clipping},
+  };
+}
+
 // What makes the job another one.
 Table refused_rows() {
   const auto named = [](const std::string& what) {
@@ -275,19 +284,9 @@ void assume_deepspeed_defaults(Draft& draft) {
 }  // namespace
 
 const Table& deepspeed_table() {
-  static const Table table = [] {
-    Table all = {
-        {"train_batch_size", take_global},
-        {"train_micro_batch_size_per_gpu", take_micro},
-        {"gradient_accumulation_steps", take_accumulation},
-        {"gradient_clipping", take_clipping},
-    };
-    for (Table part : {precision_rows(), deepspeed_optimizer_rows(), deepspeed_zero_rows(),
-                       logging_rows(), memory_rows(), refused_rows()}) {
-      for (Row& row : part) all.push_back(std::move(row));
-    }
-    return all;
-  }();
+  static const Table table =
+      joined({batch_rows(), precision_rows(), deepspeed_optimizer_rows(), deepspeed_zero_rows(),
+              logging_rows(), memory_rows(), refused_rows()});
   return table;
 }
 
@@ -296,8 +295,7 @@ Conversion convert_deepspeed(const common::Document& document) {
   Conversion conversion{.tool = "DeepSpeed"};
   take_all(deepspeed_table(), document, draft, conversion.notes, conversion.problems);
   assume_deepspeed_defaults(draft);
-  conversion.spec = std::move(draft.spec);
-  conversion.remarks = std::move(draft.remarks);
+  move_into(conversion, std::move(draft));
   return conversion;
 }
 

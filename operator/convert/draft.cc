@@ -168,6 +168,12 @@ std::string Draft::text(const std::string& path) const {
   return found != nullptr && found->is_string() ? found->get<std::string>() : "";
 }
 
+void move_into(Conversion& conversion, Draft draft) {
+  conversion.spec = std::move(draft.spec);
+  conversion.metadata = std::move(draft.metadata);
+  conversion.remarks = std::move(draft.remarks);
+}
+
 bool is_auto(const json& value) {
   return value == "auto";
 }

@@ -51,6 +51,9 @@ struct Draft {            // NOLINT(bugprone-exception-escape): json moves witho
   std::string text(const std::string& path) const;
 };
 
+// Ends a conversion: it has the draft's job and remarks from here on.
+void move_into(Conversion& conversion, Draft draft);
+
 // The value below `root` at "a.b", or null; a JSON null counts as absent.
 const nlohmann::json* find_path(const nlohmann::json& root, const std::string& path);
 

@@ -172,10 +172,7 @@ Table guide_rows() {
 
 const Table& instructlab_table() {
   static const Table table = [] {
-    Table all = train_rows();
-    for (Table part : {argument_and_phase_rows(), guide_rows()}) {
-      for (Row& row : part) all.push_back(std::move(row));
-    }
+    Table all = joined({train_rows(), argument_and_phase_rows(), guide_rows()});
     for (const char* const key : {"chat", "evaluate", "general", "generate", "serve", "rag"}) {
       all.push_back({key, without_effect("is of another ilab command: nothing to train")});
     }
@@ -196,8 +193,7 @@ Conversion convert_instructlab(const common::Document& document) {
   draft.assume("train.optimizer.weightDecay", 0.0, kDefault);
   draft.fill_in("train.optimizer.lr", 2e-5, "InstructLab keeps it in train.additional_args");
   draft.fill_in("train.schedule.name", "constant", "InstructLab's is cosine or constant");
-  conversion.spec = std::move(draft.spec);
-  conversion.remarks = std::move(draft.remarks);
+  move_into(conversion, std::move(draft));
   return conversion;
 }
 

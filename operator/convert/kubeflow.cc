@@ -206,12 +206,6 @@ Document with_named_container(Document document, common::Problems& problems) {
   return document;
 }
 
-void move_into(Draft& draft, Conversion& conversion) {
-  conversion.spec = std::move(draft.spec);
-  conversion.metadata = std::move(draft.metadata);
-  conversion.remarks = std::move(draft.remarks);
-}
-
 }  // namespace
 
 Table object_rows() {
@@ -234,13 +228,8 @@ Table object_rows() {
 }
 
 const Table& pytorchjob_table() {
-  static const Table table = [] {
-    Table all = object_rows();
-    for (Table part : {run_policy_rows(), role_rows("Master"), role_rows("Worker")}) {
-      for (Row& row : part) all.push_back(std::move(row));
-    }
-    return all;
-  }();
+  static const Table table =
+      joined({object_rows(), run_policy_rows(), role_rows("Master"), role_rows("Worker")});
   return table;
 }
 
@@ -262,7 +251,7 @@ Conversion convert_pytorchjob(const Document& document) {
       replicas_of(draft, "Master").value_or(1) + replicas_of(draft, "Worker").value_or(0);
   draft.assume("ranks", pods * processes, "a pod of each, the default");
   fill_in_program(draft, "what the image runs by itself");
-  move_into(draft, conversion);
+  move_into(conversion, std::move(draft));
   return conversion;
 }
 

@@ -313,9 +313,7 @@ Conversion convert_command_line(const Words& words, const NamedFiles& files) {
     if (name == "torchrun") convert_torchrun(arguments, draft, conversion);
     if (name == "deepspeed") convert_deepspeed_launch(arguments, files, draft, conversion);
     if (name == "accelerate launch") convert_accelerate_launch(arguments, files, draft, conversion);
-    conversion.spec = std::move(draft.spec);
-    conversion.metadata = std::move(draft.metadata);
-    conversion.remarks = std::move(draft.remarks);
+    move_into(conversion, std::move(draft));
   }
   take_variables(variables, conversion);
   return conversion;

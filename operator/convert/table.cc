@@ -72,6 +72,12 @@ void take(const std::string& key, const json& value, Walk& walk) {
 
 }  // namespace
 
+Table joined(const std::vector<Table>& parts) {
+  Table all;
+  for (const Table& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
 Take same(std::string field, std::string text) {
   return [field = std::move(field), text = std::move(text)](const json& value, Draft& draft) {
     return std::optional(draft.map(field, value, text));

@@ -21,6 +21,9 @@ struct Row {
 };
 using Table = std::vector<Row>;
 
+// The rows of all of `parts`.
+Table joined(const std::vector<Table>& parts);
+
 // Ways to take a key.
 
 // It is the field `field` (below spec).

@@ -64,11 +64,7 @@ Table trainjob_rows() {
 }  // namespace
 
 const Table& trainjob_table() {
-  static const Table table = [] {
-    Table all = object_rows();
-    for (Row& row : trainjob_rows()) all.push_back(std::move(row));
-    return all;
-  }();
+  static const Table table = joined({object_rows(), trainjob_rows()});
   return table;
 }
 
@@ -81,9 +77,7 @@ Conversion convert_trainjob(const common::Document& document) {
   take_all(trainjob_table(), document, draft, conversion.notes, conversion.problems);
   draft.assume("ranks", count_of(draft, "numNodes", 1) * processes, "one node, the default");
   fill_in_program(draft, "what the runtime runs by itself");
-  conversion.spec = std::move(draft.spec);
-  conversion.metadata = std::move(draft.metadata);
-  conversion.remarks = std::move(draft.remarks);
+  move_into(conversion, std::move(draft));
   return conversion;
 }
 

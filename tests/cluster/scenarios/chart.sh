@@ -86,4 +86,4 @@ expect_equal "the job after installing again" "$(kubectl get trainingjob kept -o
 "$BIN/kubectl" create namespace lockstep-system >/dev/null
 trap '"$BIN/kubectl" delete namespace lockstep-system --wait=false >/dev/null 2>&1 || :; restore_crd; cleanup' EXIT
 "$BIN/kubectl" apply -k "$LOCKSTEP_SOURCE" --dry-run=server >"$work/kustomized" 2>&1 || fail "kubectl apply -k: $(cat "$work/kustomized")"
-expect_equal "objects of kubectl apply -k" "$(grep -c '(server dry run)' "$work/kustomized")" 9
+expect_equal "objects of kubectl apply -k" "$(grep -c '(server dry run)' "$work/kustomized")" 10

@@ -43,6 +43,7 @@ struct ModelConfig {
   int64_t moe_intermediate_size = 0;  // width of an expert; 0: intermediate_size
   bool norm_topk_prob = true;         // the weights of a token's experts add up to 1
 
+  bool is_exact_gelu = false;   // of a family with GELU: by the error function
   bool attention_bias = false;  // of q, k, v and the output of attention
   bool mlp_bias = false;
   double partial_rotary_factor = 1;  // share of a head, from its start, that is turned

@@ -20,7 +20,8 @@ enum class NormKind {
 enum class NormPlacement { kBefore, kAfter, kBoth };
 // Queries and keys are normed before they are turned: not at all, by head, or all heads at once.
 enum class QkNorm { kNone, kHead, kWhole };
-enum class Activation { kSilu, kGeluTanh };
+// kGelu: by its tanh approximation unless ModelConfig::is_exact_gelu.
+enum class Activation { kSilu, kGelu };
 // What tensors are called and how matrices lie.
 enum class Naming {
   kSeparate,  // q_proj, k_proj, v_proj, gate_proj, up_proj

@@ -163,8 +163,9 @@ Field model_config() {
       number("initializer_range", 0, 1, 0.02, "Standard deviation of the initial weights."),
       if_given(
           boolean("tie_word_embeddings", false, "Whether embedding and head share their weights.")),
-      if_given(choice("hidden_act", {"silu", "gelu_pytorch_tanh", "gelu_new"}, {"gelu", "relu"},
-                      "Activation of the feed-forward layers: the family's own.")),
+      if_given(choice("hidden_act", {"silu", "gelu_pytorch_tanh", "gelu_new", "gelu"}, {"relu"},
+                      "Activation of the feed-forward layers: the family's own; of gpt2 and gemma "
+                      "also gelu, which is not approximated.")),
       boolean("attention_bias", false, "Whether attention projections have a bias."),
       if_given(boolean("norm_topk_prob", false,
                        "Of qwen3_moe: whether the weights of a token's experts add up to 1.")),

@@ -154,14 +154,18 @@ Result<void> read_members(const json& object, ModelConfig& config) {
   return {};
 }
 
-Result<void> check_activation(const ModelFamily& family, const json& object) {
+Result<void> read_activation(const ModelFamily& family, const json& object, ModelConfig& config) {
   const json& found = object.at("hidden_act");
   const bool is_silu = family.activation == Activation::kSilu;
   const std::vector<std::string> same =
       is_silu ? std::vector<std::string>{"silu", "swish"}
-              : std::vector<std::string>{"gelu_pytorch_tanh", "gelu_new"};
-  if (found.is_string() && is_listed(same, found.get<std::string>())) return {};
-  return bad_key("hidden_act", found.dump() + " is not supported, only \"" + same.front() + "\"");
+              : std::vector<std::string>{"gelu_pytorch_tanh", "gelu_new", "gelu"};
+  if (found.is_string() && is_listed(same, found.get<std::string>())) {
+    config.is_exact_gelu = found == "gelu";
+    return {};
+  }
+  return bad_key("hidden_act", found.dump() + " is not supported, only \"" + same.front() + "\"" +
+                                   (is_silu ? "" : ", \"gelu_new\" and \"gelu\""));
 }
 
 Result<void> complete_sizes(const ModelFamily& family, ModelConfig& config) {
@@ -226,6 +230,7 @@ json value_of(const ModelConfig& config, std::string_view key, const json& other
   for (const FlagKey& field : kFlagKeys) {
     if (field.key == key) return config.*field.member;
   }
+  if (key == "hidden_act" && config.is_exact_gelu) return "gelu";
   if (key == "use_sliding_window") return config.sliding_window > 0;
   if (key == "max_window_layers") return config.num_hidden_layers;  // layer_types tells
   if (key == "layer_types") {
@@ -267,7 +272,7 @@ Result<ModelConfig> decode_model_json(const json& object) {
   ModelConfig config;
   config.model_type = family->model_type;
   RETURN_IF_ERROR(read_members(full, config));
-  RETURN_IF_ERROR(check_activation(*family, full));
+  RETURN_IF_ERROR(read_activation(*family, full, config));
   RETURN_IF_ERROR(complete_sizes(*family, config));
   RETURN_IF_ERROR(decode_windows(*family, full, config));
   if (!family->has_learned_positions) RETURN_IF_ERROR(decode_rope(full, config));
@@ -329,9 +334,10 @@ nlohmann::ordered_json encode_model_json(const ModelConfig& config, DType dtype)
         "tie_word_embeddings"}) {
     put(key, value_of(config, key));
   }
-  const bool is_gelu = family.activation == Activation::kGeluTanh;
+  const bool is_gelu = family.activation == Activation::kGelu;
   const bool is_gpt2 = family.naming == Naming::kGpt2;
-  put("hidden_act", is_gpt2 ? "gelu_new" : is_gelu ? "gelu_pytorch_tanh" : "silu");
+  const char* const gelu = is_gpt2 ? "gelu_new" : "gelu_pytorch_tanh";
+  put("hidden_act", value_of(config, "hidden_act", is_gelu ? gelu : "silu"));
   if (!family.has_learned_positions) {
     put("num_key_value_heads", config.num_key_value_heads);
     put("head_dim", config.head_dim);

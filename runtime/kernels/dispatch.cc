@@ -105,21 +105,22 @@ void layer_norm_backward(int64_t rows, int64_t channels, const float* x, const f
                                        d_bias);
 }
 
-void geglu_forward(int64_t rows, int64_t ff, ConstValues gate_up, Values out) {
-  chosen_kernels().geglu_forward(rows, ff, gate_up, out);
+void geglu_forward(Gelu form, int64_t rows, int64_t ff, ConstValues gate_up, Values out) {
+  chosen_kernels().geglu_forward(form, rows, ff, gate_up, out);
 }
 
-void geglu_backward(int64_t rows, int64_t ff, ConstValues gate_up, const float* d_out,
+void geglu_backward(Gelu form, int64_t rows, int64_t ff, ConstValues gate_up, const float* d_out,
                     Values d_gate_up, Values act) {
-  chosen_kernels().geglu_backward(rows, ff, gate_up, d_out, d_gate_up, act);
+  chosen_kernels().geglu_backward(form, rows, ff, gate_up, d_out, d_gate_up, act);
 }
 
-void gelu_forward(int64_t n, ConstValues x, Values out) {
-  chosen_kernels().gelu_forward(n, x, out);
+void gelu_forward(Gelu form, int64_t n, ConstValues x, Values out) {
+  chosen_kernels().gelu_forward(form, n, x, out);
 }
 
-void gelu_backward(int64_t n, ConstValues x, const float* d_out, Values d_x, Values act) {
-  chosen_kernels().gelu_backward(n, x, d_out, d_x, act);
+void gelu_backward(Gelu form, int64_t n, ConstValues x, const float* d_out, Values d_x,
+                   Values act) {
+  chosen_kernels().gelu_backward(form, n, x, d_out, d_x, act);
 }
 
 void softcap_forward(int64_t n, float cap, float* x) {

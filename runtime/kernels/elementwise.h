@@ -63,14 +63,17 @@ void swiglu_forward(int64_t rows, int64_t ff, ConstValues gate_up, Values out);
 void swiglu_backward(int64_t rows, int64_t ff, ConstValues gate_up, const float* d_out,
                      Values d_gate_up, Values act);
 
-// The same with gelu(gate), by its tanh approximation, in place of silu(gate).
-void geglu_forward(int64_t rows, int64_t ff, ConstValues gate_up, Values out);
-void geglu_backward(int64_t rows, int64_t ff, ConstValues gate_up, const float* d_out,
+// x times the normal distribution's share below x: by its tanh approximation ("gelu_new",
+// "gelu_pytorch_tanh"), or by the error function ("gelu").
+enum class Gelu { kTanh, kErf };
+// The same with gelu(gate) in place of silu(gate).
+void geglu_forward(Gelu form, int64_t rows, int64_t ff, ConstValues gate_up, Values out);
+void geglu_backward(Gelu form, int64_t rows, int64_t ff, ConstValues gate_up, const float* d_out,
                     Values d_gate_up, Values act);
-// out = gelu(x), by its tanh approximation, over n elements.
-void gelu_forward(int64_t n, ConstValues x, Values out);
+// out = gelu(x) over n elements.
+void gelu_forward(Gelu form, int64_t n, ConstValues x, Values out);
 // d_x: written (may alias x); act: the forward's output recomputed in the same pass.
-void gelu_backward(int64_t n, ConstValues x, const float* d_out, Values d_x, Values act);
+void gelu_backward(Gelu form, int64_t n, ConstValues x, const float* d_out, Values d_x, Values act);
 
 // x = cap * tanh(x / cap) over n elements, in place.
 void softcap_forward(int64_t n, float cap, float* x);

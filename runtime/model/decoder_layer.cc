@@ -168,11 +168,11 @@ void DecoderLayer::activate(const Run& run) const {
   const int64_t ff = config_.feed_forward_size();
   const bool is_silu = family_.activation == common::Activation::kSilu;
   if (!family_.is_gated) {
-    gelu_forward(run.rows * ff, gate_up, act);
+    gelu_forward(gelu(), run.rows * ff, gate_up, act);
   } else if (is_silu) {
     swiglu_forward(run.rows, ff, gate_up, act);
   } else {
-    geglu_forward(run.rows, ff, gate_up, act);
+    geglu_forward(gelu(), run.rows, ff, gate_up, act);
   }
 }
 

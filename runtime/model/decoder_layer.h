@@ -7,6 +7,7 @@
 
 #include "runtime/common/layer_layout.h"
 #include "runtime/common/model_family.h"
+#include "runtime/kernels/elementwise.h"
 #include "runtime/model/block.h"
 #include "runtime/model/experts.h"
 #include "runtime/model/linear.h"
@@ -74,6 +75,7 @@ class DecoderLayer final : public Block {
   Values typed(float* part) const { return {dtype_, part}; }
   // `n` floats as an operand of products: rounded into `part`, or as they are in fp32.
   ConstValues operand(int64_t n, const float* floats, float* part) const;
+  Gelu gelu() const { return config_.is_exact_gelu ? Gelu::kErf : Gelu::kTanh; }
   bool is_mixed() const { return dtype_ != DType::kFp32; }
   bool is_by_head() const { return family_.qk_norm == common::QkNorm::kHead; }
 

@@ -79,11 +79,11 @@ void DecoderLayer::mlp_half_backward(const Run& run) const {
   linear_input_gradient(last, dy, run.params.from(half.last), d_act);
   const Values d_gate_up = gate_up;
   if (!family_.is_gated) {
-    gelu_backward(run.rows * ff, gate_up, d_act, d_gate_up, act);
+    gelu_backward(gelu(), run.rows * ff, gate_up, d_act, d_gate_up, act);
   } else if (family_.activation == common::Activation::kSilu) {
     swiglu_backward(run.rows, ff, gate_up, d_act, d_gate_up, act);
   } else {
-    geglu_backward(run.rows, ff, gate_up, d_act, d_gate_up, act);
+    geglu_backward(gelu(), run.rows, ff, gate_up, d_act, d_gate_up, act);
   }
   linear_weight_gradient(last, dy, act, at(run.gradients, half.last));
   if (half.first_bias >= 0) {

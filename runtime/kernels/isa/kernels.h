@@ -17,11 +17,12 @@
   void layer_norm_backward(int64_t rows, int64_t channels, const float* x, const float* weight,   \
                            const float* stats, const float* dy, const float* residual, float* dx, \
                            float* d_weight, float* d_bias);                                       \
-  void geglu_forward(int64_t rows, int64_t ff, ConstValues gate_up, Values out);                  \
-  void geglu_backward(int64_t rows, int64_t ff, ConstValues gate_up, const float* d_out,          \
-                      Values d_gate_up, Values act);                                              \
-  void gelu_forward(int64_t n, ConstValues x, Values out);                                        \
-  void gelu_backward(int64_t n, ConstValues x, const float* d_out, Values d_x, Values act);       \
+  void geglu_forward(Gelu form, int64_t rows, int64_t ff, ConstValues gate_up, Values out);       \
+  void geglu_backward(Gelu form, int64_t rows, int64_t ff, ConstValues gate_up,                   \
+                      const float* d_out, Values d_gate_up, Values act);                          \
+  void gelu_forward(Gelu form, int64_t n, ConstValues x, Values out);                             \
+  void gelu_backward(Gelu form, int64_t n, ConstValues x, const float* d_out, Values d_x,         \
+                     Values act);                                                                 \
   void softcap_forward(int64_t n, float cap, float* x);                                           \
   void softcap_backward(int64_t n, float cap, const float* y, float* d);                          \
   void add_scaled(int64_t n, float factor, const float* x, float* y);                             \

@@ -46,7 +46,7 @@ struct Silu {
 };
 
 // x/2 (1 + tanh(u)) = x sigmoid(2u) with u = sqrt(2/pi) (x + 0.044715 x^3).
-struct Gelu {
+struct TanhGelu {
   static constexpr float kTwiceRoot = 1.5957691216F;  // 2 sqrt(2/pi)
   static constexpr float kCubic = 0.0713548162726F;   // 0.044715 times that
   LOCKSTEP_INLINE Vec share(Vec x) {
@@ -57,6 +57,35 @@ struct Gelu {
     const Vec s = share(x);
     const Vec inner = x * fma(x * x, broadcast(3 * kCubic), broadcast(kTwiceRoot));
     return {x * s, s * fma(inner, broadcast(1.0F) - s, broadcast(1.0F))};
+  }
+};
+
+// x Phi(x). With z = |x| / sqrt(2) and t = 1 / (1 + 0.3275911 z), 1 - erf(z) is a polynomial of t
+// times e^(-z^2), within 1.5e-7. Source: Abramowitz and Stegun, 7.1.26.
+struct ErfGelu {
+  struct Parts {
+    Vec share;    // Phi(x)
+    Vec density;  // x times its slope
+  };
+  LOCKSTEP_INLINE Parts parts(Vec x) {
+    const Vec one = broadcast(1.0F);
+    const Vec bounded = max(broadcast(-1e3F), min(broadcast(1e3F), x));
+    const Vec distance = max(bounded, zero() - bounded);
+    const Vec bell = exp(distance * distance * broadcast(-0.5F));
+    const Vec t = one / fma(distance, broadcast(0.231641888F), one);         // 0.3275911 / sqrt(2)
+    Vec tail = fma(t, broadcast(0.5307027145F), broadcast(-0.7265760135F));  // halves of theirs
+    tail = fma(tail, t, broadcast(0.7107068705F));
+    tail = fma(tail, t, broadcast(-0.142248368F));
+    tail = fma(tail, t, broadcast(0.127414796F)) * t * bell;
+    // 1 above 0, -1 below: the tail is Phi(x) below 0 and 1 - Phi(x) above.
+    const Vec sign = bounded / max(distance, broadcast(1e-30F));
+    const Vec above = fma(sign, broadcast(0.5F), broadcast(0.5F));
+    return {fma(zero() - sign, tail, above), bounded * bell * broadcast(0.3989422804F)};
+  }
+  LOCKSTEP_INLINE Vec value(Vec x) { return x * parts(x).share; }
+  LOCKSTEP_INLINE Slope slope(Vec x) {
+    const Parts at = parts(x);
+    return {x * at.share, at.share + at.density};
   }
 };
 
@@ -107,6 +136,29 @@ void gated_backward(int64_t rows, int64_t ff, ConstValues gate_up, const float* 
   });
 }
 
+template <class Function>
+void plain_forward(int64_t n, ConstValues x, Values out) {
+  with_stored_type(out.dtype, [=]<class T>(Stored<T>) {
+    const T* const from = static_cast<const T*>(x.data);
+    T* const to = static_cast<T*>(out.data);
+    for_each_vec(n, [&](int64_t i, auto lanes) {
+      store(to + i, Function::value(load(from + i, lanes)), lanes);
+    });
+  });
+}
+
+template <class Function>
+void plain_backward(int64_t n, ConstValues x, const float* d_out, Values d_x, Values act) {
+  with_stored_type(x.dtype, [=]<class T>(Stored<T>) {
+    const T* const from = static_cast<const T*>(x.data);
+    for_each_vec(n, [&](int64_t i, auto lanes) {
+      const Slope at = Function::slope(load(from + i, lanes));
+      store(static_cast<T*>(act.data) + i, at.value, lanes);
+      store(static_cast<T*>(d_x.data) + i, load(d_out + i, lanes) * at.rise, lanes);
+    });
+  });
+}
+
 }  // namespace
 
 void rotary_forward(const RotaryShape& shape, const float* table, float* rows) {
@@ -126,34 +178,26 @@ void swiglu_backward(int64_t rows, int64_t ff, ConstValues gate_up, const float*
   gated_backward<Silu>(rows, ff, gate_up, d_out, d_gate_up, act);
 }
 
-void geglu_forward(int64_t rows, int64_t ff, ConstValues gate_up, Values out) {
-  gated_forward<Gelu>(rows, ff, gate_up, out);
+void geglu_forward(Gelu form, int64_t rows, int64_t ff, ConstValues gate_up, Values out) {
+  if (form == Gelu::kErf) return gated_forward<ErfGelu>(rows, ff, gate_up, out);
+  gated_forward<TanhGelu>(rows, ff, gate_up, out);
 }
 
-void geglu_backward(int64_t rows, int64_t ff, ConstValues gate_up, const float* d_out,
+void geglu_backward(Gelu form, int64_t rows, int64_t ff, ConstValues gate_up, const float* d_out,
                     Values d_gate_up, Values act) {
-  gated_backward<Gelu>(rows, ff, gate_up, d_out, d_gate_up, act);
+  if (form == Gelu::kErf) return gated_backward<ErfGelu>(rows, ff, gate_up, d_out, d_gate_up, act);
+  gated_backward<TanhGelu>(rows, ff, gate_up, d_out, d_gate_up, act);
 }
 
-void gelu_forward(int64_t n, ConstValues x, Values out) {
-  with_stored_type(out.dtype, [=]<class T>(Stored<T>) {
-    const T* const from = static_cast<const T*>(x.data);
-    T* const to = static_cast<T*>(out.data);
-    for_each_vec(n, [&](int64_t i, auto lanes) {
-      store(to + i, Gelu::value(load(from + i, lanes)), lanes);
-    });
-  });
+void gelu_forward(Gelu form, int64_t n, ConstValues x, Values out) {
+  if (form == Gelu::kErf) return plain_forward<ErfGelu>(n, x, out);
+  plain_forward<TanhGelu>(n, x, out);
 }
 
-void gelu_backward(int64_t n, ConstValues x, const float* d_out, Values d_x, Values act) {
-  with_stored_type(x.dtype, [=]<class T>(Stored<T>) {
-    const T* const from = static_cast<const T*>(x.data);
-    for_each_vec(n, [&](int64_t i, auto lanes) {
-      const Slope at = Gelu::slope(load(from + i, lanes));
-      store(static_cast<T*>(act.data) + i, at.value, lanes);
-      store(static_cast<T*>(d_x.data) + i, load(d_out + i, lanes) * at.rise, lanes);
-    });
-  });
+void gelu_backward(Gelu form, int64_t n, ConstValues x, const float* d_out, Values d_x,
+                   Values act) {
+  if (form == Gelu::kErf) return plain_backward<ErfGelu>(n, x, d_out, d_x, act);
+  plain_backward<TanhGelu>(n, x, d_out, d_x, act);
 }
 
 void softcap_forward(int64_t n, float cap, float* x) {

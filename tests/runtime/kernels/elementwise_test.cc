@@ -145,14 +145,22 @@ TEST(SoftmaxTest, AddsUpToOneHoweverLargeTheElements) {
   }
 }
 
-// GELU by its tanh approximation and its slope, in doubles.
-std::pair<double, double> gelu_of(double x) {
+// GELU and its slope, in doubles.
+std::pair<double, double> gelu_of(Gelu form, double x) {
+  if (form == Gelu::kErf) {
+    const double share = std::erfc(-x / std::sqrt(2.0)) / 2;
+    return {x * share, share + x * std::exp(-x * x / 2) / std::sqrt(2 * std::acos(-1.0))};
+  }
   const double root = std::sqrt(2 / std::acos(-1.0));
   const double t = std::tanh(root * (x + 0.044715 * x * x * x));
   return {x / 2 * (1 + t), (1 + t) / 2 + x / 2 * (1 - t * t) * root * (1 + 3 * 0.044715 * x * x)};
 }
 
-TEST(GeluTest, AgreesWithDoublesGatedAndPlain) {
+class GeluTest : public testing::TestWithParam<Gelu> {};
+INSTANTIATE_TEST_SUITE_P(Forms, GeluTest, testing::Values(Gelu::kTanh, Gelu::kErf));
+
+TEST_P(GeluTest, AgreesWithDoublesGatedAndPlain) {
+  const Gelu form = GetParam();
   const int64_t rows = 3, ff = 77;
   std::vector<float> gate_up = random_floats(rows * 2 * ff, 1, 3);
   gate_up[0] = -90;
@@ -160,17 +168,17 @@ TEST(GeluTest, AgreesWithDoublesGatedAndPlain) {
   const std::vector<float> d_out = random_floats(rows * ff, 2);
   std::vector<float> out = unwritten(rows * ff), act = out, plain = out, d_plain = out;
   std::vector<float> grads = unwritten(rows * 2 * ff);
-  geglu_forward(rows, ff, gate_up.data(), out.data());
-  geglu_backward(rows, ff, gate_up.data(), d_out.data(), grads.data(), act.data());
+  geglu_forward(form, rows, ff, gate_up.data(), out.data());
+  geglu_backward(form, rows, ff, gate_up.data(), d_out.data(), grads.data(), act.data());
   EXPECT_TRUE(same_bits(out, act));
-  gelu_forward(rows * ff, gate_up.data(), plain.data());
-  gelu_backward(rows * ff, gate_up.data(), d_out.data(), d_plain.data(), act.data());
+  gelu_forward(form, rows * ff, gate_up.data(), plain.data());
+  gelu_backward(form, rows * ff, gate_up.data(), d_out.data(), d_plain.data(), act.data());
   EXPECT_TRUE(same_bits(plain, act));
   std::vector<double> want_out(out.size()), want_plain = want_out, want_d_plain = want_out;
   std::vector<double> want_grads(grads.size());
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t i = 0; i < ff; ++i) {
-      const auto [value, slope] = gelu_of(d(gate_up[at(r * 2 * ff + i)]));
+      const auto [value, slope] = gelu_of(form, d(gate_up[at(r * 2 * ff + i)]));
       const double up = d(gate_up[at(r * 2 * ff + ff + i)]), dy = d(d_out[at(r * ff + i)]);
       want_out[at(r * ff + i)] = value * up;
       want_grads[at(r * 2 * ff + i)] = dy * up * slope;
@@ -178,7 +186,7 @@ TEST(GeluTest, AgreesWithDoublesGatedAndPlain) {
     }
   }
   for (size_t i = 0; i < plain.size(); ++i) {
-    std::tie(want_plain[i], want_d_plain[i]) = gelu_of(d(gate_up[i]));
+    std::tie(want_plain[i], want_d_plain[i]) = gelu_of(form, d(gate_up[i]));
     want_d_plain[i] *= d(d_out[i]);
   }
   EXPECT_LT(relative_max_error(out, want_out), 1e-6);

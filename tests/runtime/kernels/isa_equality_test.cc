@@ -91,23 +91,27 @@ TEST(IsaEqualityTest, LayerNorm) {
 }
 
 TEST(IsaEqualityTest, GeluAndSoftCap) {
-  for (const int64_t ff : {1, 16, 37}) {
-    expect_same_bits_everywhere("gelu", [&](const KernelTable& table, int64_t offset) {
-      Shifted gate_up(random_floats(kRows * 2 * ff, 1, 4), offset);
-      Shifted d_out(random_floats(kRows * ff, 2), offset);
-      Shifted out(unwritten(kRows * ff), offset), act = out, plain = out, d_plain = out;
-      Shifted d_gate_up(unwritten(kRows * 2 * ff), offset);
-      table.geglu_forward(kRows, ff, gate_up.data(), out.data());
-      table.geglu_backward(kRows, ff, gate_up.data(), d_out.data(), d_gate_up.data(), act.data());
-      table.gelu_forward(kRows * ff, gate_up.data(), plain.data());
-      table.gelu_backward(kRows * ff, gate_up.data(), d_out.data(), d_plain.data(), act.data());
-      table.softcap_forward(kRows * ff, 2.5F, gate_up.data());
-      table.softcap_backward(kRows * ff, 2.5F, gate_up.data(), d_out.data());
-      table.add_scaled(kRows * ff, 0.3F, d_out.data(), out.data());
-      table.scale(kRows * ff, 0.7F, out.data(), out.data());
-      return join({out.values(), d_gate_up.values(), plain.values(), d_plain.values(),
-                   gate_up.values(), d_out.values()});
-    });
+  for (const auto& [form, ff] : std::vector<std::pair<Gelu, int64_t>>{
+           {Gelu::kTanh, 1}, {Gelu::kTanh, 16}, {Gelu::kTanh, 37}, {Gelu::kErf, 37}}) {
+    expect_same_bits_everywhere(
+        "gelu", [&, form = form, ff = ff](const KernelTable& table, int64_t offset) {
+          Shifted gate_up(random_floats(kRows * 2 * ff, 1, 4), offset);
+          Shifted d_out(random_floats(kRows * ff, 2), offset);
+          Shifted out(unwritten(kRows * ff), offset), act = out, plain = out, d_plain = out;
+          Shifted d_gate_up(unwritten(kRows * 2 * ff), offset);
+          table.geglu_forward(form, kRows, ff, gate_up.data(), out.data());
+          table.geglu_backward(form, kRows, ff, gate_up.data(), d_out.data(), d_gate_up.data(),
+                               act.data());
+          table.gelu_forward(form, kRows * ff, gate_up.data(), plain.data());
+          table.gelu_backward(form, kRows * ff, gate_up.data(), d_out.data(), d_plain.data(),
+                              act.data());
+          table.softcap_forward(kRows * ff, 2.5F, gate_up.data());
+          table.softcap_backward(kRows * ff, 2.5F, gate_up.data(), d_out.data());
+          table.add_scaled(kRows * ff, 0.3F, d_out.data(), out.data());
+          table.scale(kRows * ff, 0.7F, out.data(), out.data());
+          return join({out.values(), d_gate_up.values(), plain.values(), d_plain.values(),
+                       gate_up.values(), d_out.values()});
+        });
   }
 }
 

@@ -266,6 +266,22 @@ TEST(ConfigJsonTest, AnAbsentDropoutOfGpt2IsNotZero) {
   }
 }
 
+TEST(ConfigJsonTest, GeluIsExactOrApproximatedAsItIsSpelled) {
+  for (const auto& [family, key] : std::vector<std::pair<std::string, std::string>>{
+           {"gpt2", "activation_function"}, {"gemma2", "hidden_activation"}}) {
+    json object =
+        json::parse(encode_config_json(family_model(family, {{"num_key_value_heads", 6}}).config));
+    EXPECT_FALSE(decode_config_json(object.dump())->is_exact_gelu);
+    object[key] = "gelu";
+    const auto exact = decode_config_json(object.dump());
+    ASSERT_TRUE(exact) << exact.error().message;
+    EXPECT_TRUE(exact->is_exact_gelu);
+    EXPECT_EQ(json::parse(encode_config_json(*exact)).at(key), "gelu");
+    object[key] = "quick_gelu";
+    EXPECT_THAT(decode_config_json(object.dump()).error().message, HasSubstr("\"gelu\""));
+  }
+}
+
 TEST(ConfigJsonTest, WeightsMayStartAtZero) {
   json object = written();
   object["initializer_range"] = 0;

@@ -148,8 +148,9 @@ at::Tensor feed_forward(const common::ModelConfig& config, const LayerWeights& w
   const common::ModelFamily& family = common::family_of(config);
   const at::Tensor both = weights.product(x, TensorRole::kGateUp, TensorRole::kGateUpBias);
   const at::Tensor gate = both.slice(-1, 0, config.intermediate_size);
-  at::Tensor act =
-      family.activation == common::Activation::kSilu ? at::silu(gate) : at::gelu(gate, "tanh");
+  at::Tensor act = family.activation == common::Activation::kSilu
+                       ? at::silu(gate)
+                       : at::gelu(gate, config.is_exact_gelu ? "none" : "tanh");
   if (family.is_gated) act = act * both.slice(-1, config.intermediate_size);
   return weights.product(act, TensorRole::kDown, TensorRole::kDownBias);
 }

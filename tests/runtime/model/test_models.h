@@ -175,7 +175,8 @@ inline std::vector<TestModel> family_models() {
       family_model("olmo2"),
       family_model("phi3", {{"partial_rotary_factor", 0.5}, {"sliding_window", 10}}),
       family_model("gpt2", {{"num_key_value_heads", 6}}),
-      family_model("gemma2", {{"sliding_window", 9}, {"query_pre_attn_scalar", 20}}),
+      family_model("gemma2",
+                   {{"sliding_window", 9}, {"query_pre_attn_scalar", 20}, {"hidden_act", "gelu"}}),
       family_model("gemma3_text", {{"sliding_window", 9}, {"sliding_window_pattern", 2}})};
 }
 

@@ -147,6 +147,7 @@ void fill_in(const Document& document, const ManifestOptions& options, Manifest&
   add_problems(check_spec_relations(checked.value), document, set, manifest.problems);
   std::stable_sort(manifest.problems.begin(), manifest.problems.end(),
                    [](const Problem& a, const Problem& b) { return a.line < b.line; });
+  manifest.metadata = member(document.value, "metadata");
   manifest.spec = checked.value;
   if (common::has_errors(manifest.problems)) return;
 

@@ -12,6 +12,7 @@ namespace lockstep::api {
 
 struct Manifest {             // NOLINT(bugprone-exception-escape): json moves without throwing
   TrainingJob job;            // complete only if !has_errors(problems)
+  nlohmann::json metadata;    // as the file has it
   nlohmann::json spec;        // after defaults and overrides
   common::Problems problems;  // all of them, with lines
   std::vector<std::string> resolved;  // what was decided for the user, for people

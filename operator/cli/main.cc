@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "operator/cli/cluster_verbs.h"
 #include "operator/cli/estimate_command.h"
 #include "operator/cli/exit_status.h"
 #include "operator/cli/import_command.h"
@@ -26,10 +27,12 @@ void add_verbs(CLI::App& app, int& status) {
   add_schema(app, status);
   add_run(app, status);
   add_runtime_verbs(app, status);
+  add_cluster_verbs(app, status);
 }
 
 int run_verb(int argc, char** argv) {
-  CLI::App app("Trains language models in step across any number of processes.", "lockstep");
+  CLI::App app("Trains language models in step across any number of processes.",
+               command_name(argv[0]));
   app.set_version_flag("--version", LOCKSTEP_VERSION);
   app.require_subcommand(1);
   app.get_formatter()->column_width(16);

@@ -219,6 +219,8 @@ std::optional<ApiError> HttpClient::stream(const ResourcePath& path, const std::
   if (lines.is_too_long()) return no_answer(request, "a line of the watch is too long");
   if (outcome.kind != SendOutcome::Kind::kAnswered) return no_answer(request, outcome.why);
   if (outcome.response.status != 200) return decode_error(request, outcome.response);
+  // The last line of a log may lack its end; one of a watch is half an event.
+  if (path.subresource == "log") lines.finish(on_line);
   return std::nullopt;
 }
 

@@ -16,6 +16,11 @@ class LineSplitter {
   // Returns false as soon as `on_line` does, or when a line grows too long (see is_too_long()).
   bool feed(std::string_view bytes, const std::function<bool(std::string_view)>& on_line);
 
+  // Hands out what came after the last line end, if anything.
+  void finish(const std::function<bool(std::string_view)>& on_line) {
+    if (!rest_.empty()) on_line(rest_);
+    rest_.clear();
+  }
   bool is_too_long() const { return too_long_; }
 
  private:

@@ -30,6 +30,9 @@ DEBIAN_TEST=(
 DEBIAN_UNPACKED=(
   prometheus           # 2.42.0    promtool, and the server itself
 )
+DEBIAN_TEST_FULL=(
+  chromium  # 156.0  the pages that we write, in a browser
+)
 # Debian's 14 looks at every system header again for each check, and takes twice as long.
 PYTHON_STYLE=(clang-tidy==23.1.4)
 

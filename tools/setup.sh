@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a build or the tests need, into the system (Debian packages) and into the cache (everything else).
-# usage: setup.sh build | test | bench | print-site | print-python | print-peers
+# usage: setup.sh build | test | test-full | bench | print-site | print-python | print-peers
 # Idempotent: a second run costs a second. Settings: LOCKSTEP_CACHE (default ~/.cache/lockstep).
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -108,6 +108,10 @@ case ${1:-} in
     go_toolchain
     ../tests/cluster/build.sh
     ;;
+  test-full)
+    ./setup.sh test
+    debian_packages "${DEBIAN_TEST_FULL[@]}"
+    ;;
   bench)
     ./setup.sh build
     python_packages test "${PYTHON_TEST[@]}"
@@ -125,5 +129,5 @@ case ${1:-} in
     [ -d "$peers/deepspeed" ] || die "the peers are not installed: run tools/setup.sh bench"
     echo "$peers"
     ;;
-  *) die "usage: setup.sh build | test | bench | print-site | print-python | print-peers" ;;
+  *) die "usage: setup.sh build | test | test-full | bench | print-site | print-python | print-peers" ;;
 esac

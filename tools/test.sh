@@ -57,7 +57,8 @@ finish() {
   exit
 }
 
-stage setup tools/setup.sh test || finish
+setup=test; [ $full = 1 ] && setup=test-full
+stage setup tools/setup.sh $setup || finish
 stage format tools/check_style.sh format
 if stage build-release build release -DLOCKSTEP_PYTHON_SITE="$(tools/setup.sh print-site)"; then
   stage tidy tools/check_style.sh tidy

@@ -7,9 +7,11 @@
 #include <CLI/CLI.hpp>
 
 #include "operator/cli/cluster_verbs.h"
+#include "operator/cli/compare_command.h"
 #include "operator/cli/estimate_command.h"
 #include "operator/cli/exit_status.h"
 #include "operator/cli/import_command.h"
+#include "operator/cli/report_command.h"
 #include "operator/cli/run_command.h"
 #include "operator/cli/runtime_program.h"
 #include "operator/cli/schema_command.h"
@@ -28,6 +30,8 @@ void add_verbs(CLI::App& app, int& status) {
   add_run(app, status);
   add_runtime_verbs(app, status);
   add_cluster_verbs(app, status);
+  add_report(app, status);
+  add_compare(app, status);
 }
 
 int run_verb(int argc, char** argv) {

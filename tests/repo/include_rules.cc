@@ -40,9 +40,10 @@ const std::map<std::string, std::set<std::string>>& allowed_includes() {
       {"operator/controller", {"runtime/common", "operator/api", "operator/plan", "operator/kube"}},
       {"operator/local", {"runtime/common", "operator/api", "operator/plan"}},
       {"operator/convert", {"runtime/common", "operator/api"}},
+      {"operator/runs", {"runtime/common"}},
       {"operator/cli",
        {"runtime/common", "operator/api", "operator/plan", "operator/kube", "operator/controller",
-        "operator/local", "operator/convert"}},
+        "operator/local", "operator/convert", "operator/runs"}},
   };
   return kAllowed;
 }

@@ -92,8 +92,7 @@ json crd() {
 }
 
 std::string crd_yaml() {
-  return "# Generated from the table of fields in operator/api; printed by `lockstep schema "
-         "--crd`.\n" +
+  return "# Generated from the table of fields in operator/api; printed by `lockstep schema`.\n" +
          to_yaml(crd());
 }
 

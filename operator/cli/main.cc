@@ -8,6 +8,7 @@
 
 #include "operator/cli/cluster_verbs.h"
 #include "operator/cli/compare_command.h"
+#include "operator/cli/completion.h"
 #include "operator/cli/estimate_command.h"
 #include "operator/cli/exit_status.h"
 #include "operator/cli/import_command.h"
@@ -32,6 +33,7 @@ void add_verbs(CLI::App& app, int& status) {
   add_cluster_verbs(app, status);
   add_report(app, status);
   add_compare(app, status);
+  add_completion(app, status);
 }
 
 int run_verb(int argc, char** argv) {

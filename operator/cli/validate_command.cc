@@ -2,12 +2,24 @@
 
 #include <iostream>
 
+#include "operator/cli/advice.h"
 #include "operator/cli/estimate_command.h"
 #include "operator/cli/exit_status.h"
 #include "operator/cli/verb.h"
 
 namespace lockstep::cli {
 namespace {
+
+// What the batch comes to, and advice; nothing where the training is a program of one's own, or
+// needs a model that is elsewhere.
+void print_advice(const api::TrainingJob& job) {
+  if (job.spec.train.is_null()) return;
+  const auto complete = common::complete_train(job.spec.train, job.spec.ranks);
+  if (!complete) return;
+  const common::TrainConfig train = common::decode_train(*complete);
+  std::cout << "  " << explain_batch(train, job.spec.ranks) << "\n";
+  for (const std::string& advice : advise(train)) std::cout << "  advice: " << advice << "\n";
+}
 
 int validate(const ManifestArguments& arguments) {
   const std::optional<api::Manifest> manifest = load_and_report(arguments, MissingInputs::kWarn);
@@ -17,6 +29,7 @@ int validate(const ManifestArguments& arguments) {
   if (const auto strategy = explain_auto_strategy(manifest->job)) {
     std::cout << "  " << *strategy << "\n";
   }
+  print_advice(manifest->job);
   if (manifest->num_other_documents > 0) {
     std::cout << "  " << manifest->num_other_documents << " other documents ignored\n";
   }

@@ -51,3 +51,25 @@ while read -r verb; do # what the runtime reads explains itself
 done < <(awk '/^  [a-z]/ && !/^  -/ { print $1 }' help.out)
 # A verb is one line, and fits a terminal.
 [ -z "$(awk 'length > 100' help.out)" ] || fail "--help has lines over 100 columns"
+
+expect_status "a schema for editors" "$(run json schema --json)" 0
+expect_text "is JSON Schema" json.out '"$schema": "https://json-schema.org/draft/2020-12/schema"'
+expect_status "one form at a time" "$(run both schema --json --markdown)" 2
+
+# The script for bash, in bash; those for other shells have every verb.
+"$bin/lockstep" completion bash >completion.bash
+completed() { # word... (the last one is being typed)
+  bash --norc -c 'source completion.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _lockstep; echo "${COMPREPLY[*]}"' - "$@"
+}
+expect_words() { [ "$2" = "$3" ] || fail "$1: '$2', expected '$3'"; echo "ok: $1"; } # what found expected
+expect_words "a verb is completed" "$(completed lockstep est)" estimate
+expect_words "a flag is completed" "$(completed lockstep estimate job.yaml --ou)" --output
+expect_words "a value is completed" "$(completed lockstep estimate --output j)" json
+expect_words "a word is completed" "$(completed lockstep completion f)" fish
+expect_words "files are the shell's" "$(completed lockstep estimate jo)" ""
+for shell in bash zsh fish; do
+  run script completion $shell >rc.out
+  [ "$(cat rc.out)" = 0 ] || fail "completion $shell"
+  while read -r verb; do expect_text "$shell knows $verb" script.out "$verb"; done < <(awk '/^  [a-z]/ { print $1 }' help.out)
+done
+expect_status "an unknown shell is refused" "$(run csh completion csh)" 2

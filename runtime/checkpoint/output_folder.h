@@ -3,19 +3,22 @@
 //   run.json (whose run it is)  finished.json (last: the run is complete)
 //
 // Note [Whose output it is]
-// A run has an identity, the same in all its attempts. prepare_output() writes it into run.json
-// after everything else, and mark_finished() into finished.json. An attempt goes on from what it
-// finds, or takes a finished output for its success, only if run.json names its own run; otherwise
-// no attempt of this run has prepared the folder, and it does what a first attempt does. So a
-// restart never passes an older run's results off as its own, wherever attempt 0 ended.
+// A run has an identity, the same in all its attempts. The first attempt that prepares a folder
+// writes it into run.json after everything else (later ones find it there, and raise its attempt),
+// and mark_finished() into finished.json. An attempt goes on from what it finds, or takes a
+// finished output for its success, only if run.json names its own run; otherwise no attempt of this
+// run has prepared the folder, and it does what a first attempt does. So a restart never passes an
+// older run's results off as its own, wherever attempt 0 ended.
 //
 // Note [Fencing]
 // Ranks of a lost node may live on, reach the output, and go on training while a later attempt does
 // the same. run.json also names the newest attempt, and is its fence: from the moment it stands
-// there, attempts before it (and other runs) can neither prepare the folder nor publish() into it.
-// A later attempt of a run raises it before all else; then it removes what earlier attempts were
-// saving; and only then it looks for the newest checkpoint. So one that passed its fence a moment
-// before either publishes in time to be found and gone on from, or has nothing left to rename.
+// there, attempts of its run before it can neither prepare the folder nor publish() into it, and
+// other runs cannot publish(); they may take the folder over, which fences off this one. A later
+// attempt of a run raises it before it changes anything else; then it removes what earlier attempts
+// were saving; and only then it looks for the newest checkpoint. So one that passed its fence a
+// moment before either publishes in time to be found and gone on from, or has nothing left to
+// rename.
 #pragma once
 
 #include <cstdint>

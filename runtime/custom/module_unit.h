@@ -53,7 +53,7 @@ class ModuleUnit {
     std::optional<uint64_t> random_key;  // nothing: drawing random numbers is an error
   };
 
-  // Takes the parameters' values as first_weights() and leaves the module without any. Throws
+  // Takes the parameters' values for take_first_weights() and leaves the module without any. Throws
   // RunError(kInvalidConfig), naming block and tensor: a missing name or function; a buffer (it
   // would be other on every rank, and in no checkpoint); a parameter that is not fp32 on the CPU,
   // is registered twice, is empty, or is frozen beside others that are not.

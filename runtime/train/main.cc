@@ -102,7 +102,8 @@ int print(const std::string& text) {
 
 CLI::App* add_generate(CLI::App& app, GenerateOptions& options) {
   CLI::App* const verb = app.add_subcommand("generate", "write text with a trained model");
-  verb->add_option("--model", options.model, "folder with config.json, model.safetensors")
+  verb->add_option("--model", options.model,
+                   "folder with config.json and weights in safetensors files, one or many")
       ->required();
   verb->add_option("--prompt", options.prompt, "what the text starts with");
   verb->add_option("--tokens", options.num_tokens, "how many tokens to write")

@@ -49,9 +49,12 @@ class BenchTest : public testing::Test {
     waitpid(pid, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
-  // Rank 0's first lines say that both ranks have met.
-  void wait_until_met() const {
+  // Rank 0's first lines say that both ranks have met. Fails if the verb ends before.
+  void wait_until_met(pid_t verb) const {
     while (figures().find("#wrong") == std::string::npos && errors().empty()) {
+      siginfo_t ended{};
+      ASSERT_EQ(waitid(P_PID, static_cast<id_t>(verb), &ended, WEXITED | WNOHANG | WNOWAIT), 0);
+      ASSERT_EQ(ended.si_pid, 0) << "the verb ended with " << ended.si_status;
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     EXPECT_EQ(errors(), "");
@@ -131,7 +134,7 @@ TEST_F(BenchTest, ARankThatDiesEndsItWithItsName) {
         "--ranks 2 --min-bytes 64 --max-bytes 64 --iterations 1000000000 "
         "--backend " +
         backend);
-    wait_until_met();
+    wait_until_met(pid);
     const std::vector<pid_t> ranks = children_of(pid);
     ASSERT_EQ(ranks.size(), 2U);
     kill(ranks[1], SIGKILL);
@@ -143,7 +146,7 @@ TEST_F(BenchTest, ARankThatDiesEndsItWithItsName) {
 
 TEST_F(BenchTest, InterruptedItLeavesNoRank) {
   const pid_t pid = start("--ranks 2 --min-bytes 64 --max-bytes 64 --iterations 1000000000");
-  wait_until_met();
+  wait_until_met(pid);
   const std::vector<pid_t> ranks = children_of(pid);
   ASSERT_EQ(ranks.size(), 2U);
   kill(pid, SIGTERM);

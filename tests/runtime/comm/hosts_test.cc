@@ -78,13 +78,21 @@ TEST(TwoLevelsTest, TellsWhyAHostHasNoSegment) {
     const rlimit small = {.rlim_cur = 4096, .rlim_max = 4096};
     signal(SIGXFSZ, SIG_IGN);
     if (rank < 2) setrlimit(RLIMIT_FSIZE, &small);
-    const auto collective = connect(hosts_options(hosts, rank, port));
-    std::ofstream(path + std::to_string(rank))
-        << collective->backend() << ": " << collective->topology().reason;
-    check_all_to_all(*collective, 100, 0);
-    _exit(0);
+    try {
+      const auto collective = connect(hosts_options(hosts, rank, port));
+      std::ofstream(path + std::to_string(rank))
+          << collective->backend() << ": " << collective->topology().reason;
+      check_all_to_all(*collective, 100, 0);
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << "rank " << rank << ": " << error.what();
+    }
+    _exit(testing::Test::HasFailure() ? 1 : 0);
   }
-  for (const pid_t rank : ranks) waitpid(rank, nullptr, 0);
+  for (const pid_t rank : ranks) {
+    int status = -1;
+    EXPECT_EQ(waitpid(rank, &status, 0), rank);
+    EXPECT_EQ(status, 0) << "what failed in it stands above";
+  }
   for (int rank = 0; rank < 4; ++rank) {
     std::ifstream file(path + std::to_string(rank));
     const std::string reason(std::istreambuf_iterator<char>(file), {});

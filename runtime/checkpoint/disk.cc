@@ -3,10 +3,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -19,8 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 using common::Result;
 using common::system_error;
-
-constexpr std::streamsize kReadBytes = 64 * 1024;
 
 class RealDisk final : public Disk {
  public:
@@ -102,19 +98,6 @@ Result<void> replace_file(Disk& disk, const std::string& folder, const std::stri
   RETURN_IF_ERROR(disk.sync_file(*file));
   RETURN_IF_ERROR(disk.rename(temporary, folder + "/" + name));
   return disk.sync_folder(folder);
-}
-
-Result<std::string> read_text_file(const std::string& path) {
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return system_error("open", path, errno);
-  std::string text;
-  std::vector<char> buffer(static_cast<std::size_t>(kReadBytes));
-  while (in.read(buffer.data(), kReadBytes) || in.gcount() > 0) {
-    text.append(buffer.data(), static_cast<std::size_t>(in.gcount()));
-  }
-  if (in.bad()) return system_error("read", path, errno);  // not an empty file
-  return text;
 }
 
 }  // namespace lockstep::runtime

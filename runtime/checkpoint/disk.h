@@ -63,7 +63,4 @@ std::unique_ptr<Disk> real_disk();
 common::Result<void> replace_file(Disk& disk, const std::string& folder, const std::string& name,
                                   std::string_view contents);
 
-// The whole file as text; kNotFound if it does not exist.
-common::Result<std::string> read_text_file(const std::string& path);
-
 }  // namespace lockstep::runtime

@@ -18,6 +18,7 @@
 #include "runtime/checkpoint/cleanup.h"
 #include "runtime/checkpoint/layout.h"
 #include "runtime/common/system_error.h"
+#include "runtime/common/text_file.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -46,7 +47,7 @@ std::string run_path(const std::string& output) {
 // The JSON object in a file; an empty one if the file holds something else, nothing if it is not
 // there.
 Result<std::optional<nlohmann::json>> read_object(const std::string& path) {
-  const Result<std::string> text = read_text_file(path);
+  const Result<std::string> text = common::read_text_file(path);
   if (!text && text.error().code == ErrorCode::kNotFound) return std::optional<nlohmann::json>();
   if (!text) return text.error();
   nlohmann::json object = nlohmann::json::parse(*text, nullptr, false);
@@ -298,7 +299,7 @@ Result<void> write_nonce(Disk& disk, const std::string& output, const std::strin
 }
 
 Result<void> check_nonce(const std::string& output, const std::string& nonce) {
-  const Result<std::string> seen = read_text_file(nonce_path(output, nonce));
+  const Result<std::string> seen = common::read_text_file(nonce_path(output, nonce));
   if (seen && *seen == nonce) return {};
   return Error{ErrorCode::kConflict,
                "this rank's output folder " + output + " is not the one of rank 0",

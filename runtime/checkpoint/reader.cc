@@ -18,6 +18,7 @@
 #include "runtime/checkpoint/disk.h"
 #include "runtime/checkpoint/layout.h"
 #include "runtime/common/system_error.h"
+#include "runtime/common/text_file.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -109,7 +110,7 @@ CheckpointReader::CheckpointReader(std::string folder, Manifest manifest)
 
 Result<CheckpointReader> CheckpointReader::open(const std::string& folder) {
   const std::string path = folder + "/" + std::string(kManifestName);
-  ASSIGN_OR_RETURN(const std::string text, read_text_file(path));
+  ASSIGN_OR_RETURN(const std::string text, common::read_text_file(path));
   ASSIGN_OR_RETURN(Manifest manifest, decode_manifest(text, path));
   RETURN_IF_ERROR(check_file_sizes(folder, manifest));
   return CheckpointReader(folder, std::move(manifest));

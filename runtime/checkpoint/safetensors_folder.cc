@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/checkpoint/crc32c.h"
+#include "runtime/common/text_file.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -40,7 +41,7 @@ bool is_plain_name(const std::string& name) {
 }
 
 Result<WeightMap> read_index(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text, read_text_file(path));
+  ASSIGN_OR_RETURN(const std::string text, common::read_text_file(path));
   const json index = json::parse(text, nullptr, false);
   if (!index.is_object()) return inconsistent(path, "it is not a JSON object");
   const auto weights = index.find("weight_map");

@@ -1,9 +1,7 @@
 #include "runtime/common/config_json.h"
 
-#include <fstream>
-#include <sstream>
-
 #include "runtime/common/model_json.h"
+#include "runtime/common/text_file.h"
 
 namespace lockstep::common {
 namespace {
@@ -29,14 +27,10 @@ Result<json> parse_object(std::string_view text) {
 }
 
 Result<std::string> read_text(const std::string& path) {
-  const std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return Error{ErrorCode::kNotFound, path + ": cannot be read",
-                 "a Hugging Face directory holds a config.json"};
-  }
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  Result<std::string> text = read_text_file(path);
+  if (text || text.error().code != ErrorCode::kNotFound) return text;
+  return Error{ErrorCode::kNotFound, text.error().message,
+               "a Hugging Face directory holds a config.json"};
 }
 
 Error in_file(const std::string& path, const Error& error) {

@@ -8,19 +8,13 @@
 #include "runtime/common/train_fields.h"
 
 namespace lockstep::common {
-namespace {
 
 using nlohmann::json;
 
-// The first of kTokenizerFiles make tokens, the others say how they are used.
-constexpr size_t kNumVocabularies = 4;
-
-}  // namespace
-
 std::optional<std::string> find_tokenizer(const std::string& folder) {
-  for (size_t i = 0; i < kNumVocabularies; ++i) {
+  for (const std::string_view name : kVocabularyFiles) {
     std::error_code unseen;
-    std::string path = folder + "/" + std::string(kTokenizerFiles[i]);
+    std::string path = folder + "/" + std::string(name);
     if (std::filesystem::exists(path, unseen)) return path;
   }
   return std::nullopt;

@@ -12,11 +12,13 @@
 
 namespace lockstep::common {
 
-// What a tokenizer and generation need besides the model: carried over to an export.
-inline constexpr std::array<std::string_view, 10> kTokenizerFiles = {
-    "tokenizer.json",         "tokenizer.model",        "vocab.json",          "merges.txt",
-    "added_tokens.json",      "tokenizer_config.json",  "chat_template.jinja", "chat_template.json",
-    "generation_config.json", "special_tokens_map.json"};
+// What a tokenizer and generation need besides the model: carried over to an export. The first make
+// tokens of text, the others say how they are used.
+inline constexpr std::array<std::string_view, 4> kVocabularyFiles = {
+    "tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt"};
+inline constexpr std::array<std::string_view, 6> kTokenSettingsFiles = {
+    "added_tokens.json",  "tokenizer_config.json",  "chat_template.jinja",
+    "chat_template.json", "generation_config.json", "special_tokens_map.json"};
 
 // The first file of `folder` that makes tokens of text; nothing if it holds none.
 std::optional<std::string> find_tokenizer(const std::string& folder);

@@ -1,8 +1,5 @@
 #include "runtime/common/train_config.h"
 
-#include <fstream>
-#include <sstream>
-
 #include "runtime/common/choose_strategy.h"
 #include "runtime/common/document.h"
 #include "runtime/common/frozen_units.h"
@@ -10,6 +7,7 @@
 #include "runtime/common/model_json.h"
 #include "runtime/common/quantity.h"
 #include "runtime/common/suggest.h"
+#include "runtime/common/text_file.h"
 #include "runtime/common/train_fields.h"
 
 namespace lockstep::common {
@@ -268,13 +266,12 @@ Result<TrainConfig> with_steps(const std::string& train_json, int64_t steps) {
 }
 
 Result<JobFile> load_job_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) {
-    return Error{ErrorCode::kNotFound, "the job file " + path + " cannot be read",
+  const Result<std::string> text = read_text_file(path);
+  if (!text) {
+    return Error{text.error().code, "the job file: " + text.error().message,
                  "LOCKSTEP_JOB must name it"};
   }
-  return parse_job_file(text.str(), path);
+  return parse_job_file(*text, path);
 }
 
 }  // namespace lockstep::common

@@ -233,7 +233,8 @@ struct JobFile {
   std::string train_json;  // normalised text of `train`, for manifests and comparisons
 };
 // A model.path is read: train_json has its model.config beside it.
-// Errors are kInvalidArgument with field path and line (one problem a line), or kNotFound.
+// Errors are kInvalidArgument with field path and line (one problem a line), else what
+// read_text_file() says of it or of the config.json at model.path.
 Result<JobFile> load_job_file(const std::string& path);
 
 }  // namespace lockstep::common

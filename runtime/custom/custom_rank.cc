@@ -15,6 +15,7 @@
 #include "runtime/checkpoint/crc32c.h"
 #include "runtime/checkpoint/disk.h"
 #include "runtime/common/choose_strategy.h"
+#include "runtime/common/text_file.h"
 #include "runtime/custom/custom_loop.h"
 #include "runtime/custom/loop_state.h"
 #include "runtime/custom/refusal.h"
@@ -96,7 +97,7 @@ std::string settings_json(const std::vector<Unit>& units, const CustomLoopOption
 }
 
 std::string job_name(const std::string& path) {
-  const Result<std::string> text = read_text_file(path);
+  const Result<std::string> text = common::read_text_file(path);
   const auto job = nlohmann::json::parse(text ? *text : "", nullptr, false);
   if (!job.is_object() || !job.contains("name") || !job["name"].is_string()) {
     throw RunError({ExitCode::kInputNotFound, "LOCKSTEP_JOB: " + path + " names no job",

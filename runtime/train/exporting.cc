@@ -3,15 +3,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/common/config_json.h"
-#include "runtime/common/model_folder.h"
 #include "runtime/kernels/elementwise.h"
 #include "runtime/train/exchange.h"
 
@@ -69,28 +65,13 @@ Result<void> write_slices(const RankState& s, SafetensorsWriter& writer) {
   return writer.sync();
 }
 
-// Copies what makes tokens for the model from where its weights came.
-Result<void> carry_tokenizer(const RankState& s, Disk& disk, const std::string& folder) {
-  for (const std::string_view name : common::kTokenizerFiles) {
-    const std::string path = s.config().model_source.path + "/" + std::string(name);
-    Result<std::string> text = read_text_file(path);
-    if (!text && text.error().code == common::ErrorCode::kNotFound) continue;
-    if (!text) return text.error();
-    RETURN_IF_ERROR(replace_file(disk, folder, std::string(name), *text));
-  }
-  return {};
-}
-
 Result<void> write_config(const RankState& s, Disk& disk, const std::string& folder) {
-  nlohmann::json special_ids = nlohmann::json::object();
-  if (s.config().model_source.is_pretrained) {
-    ASSIGN_OR_RETURN(special_ids,
-                     common::read_special_ids(s.config().model_source.path + "/config.json"));
-    RETURN_IF_ERROR(carry_tokenizer(s, disk, folder));
+  for (const auto& [name, text] : s.carried.files) {
+    RETURN_IF_ERROR(replace_file(disk, folder, name, text));
   }
   return replace_file(
       disk, folder, "config.json",
-      common::encode_config_json(s.config().model, s.config().export_dtype, special_ids));
+      common::encode_config_json(s.config().model, s.config().export_dtype, s.carried.special_ids));
 }
 
 // Rank 0: names the file and puts the folder in place of an earlier one.

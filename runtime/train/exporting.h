@@ -10,8 +10,9 @@
 
 namespace lockstep::runtime {
 
-// Writes OUTPUT/model/{config.json, model.safetensors}: every rank its own slices, straight into
-// the file. The folder appears as a whole, by rename. Every rank must call it. Throws
+// Writes OUTPUT/model/{config.json, model.safetensors}, and beside them the files of s.carried (the
+// tokenizer's, where the model came from model.path): every rank its own slices, straight into the
+// file, rank 0 the rest. The folder appears as a whole, by rename. Every rank must call it. Throws
 // RunError(kOutputUnwritable) on the rank that failed, PeerLostError on the others.
 void export_model(RankState& s, Disk& disk);
 

@@ -66,6 +66,9 @@ void open_pretrained(RankState& s) {
                          "mount the same files on all ranks"};
   }
   agree(*s.collective, failure, "comparing the weights of model.path");
+  Result<CarriedFiles> carried = CarriedFiles();
+  if (s.is_rank0() && s.config().export_at_end) carried = read_carried_files(source.path);
+  s.carried = agree_on_weights(s, std::move(carried), "reading the tokenizer of model.path");
 }
 
 void fill_first_weights(RankState& s) {

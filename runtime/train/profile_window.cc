@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/common/text_file.h"
 #include "runtime/train/exchange.h"
 
 namespace lockstep::runtime {
@@ -74,7 +75,8 @@ Result<void> ProfileWindow::join_all() {
   std::vector<std::string> events_by_rank;
   events_by_rank.reserve(static_cast<std::size_t>(s_.env.world_size));
   for (int rank = 0; rank < s_.env.world_size; ++rank) {
-    ASSIGN_OR_RETURN(std::string events, read_text_file(folder_of(s_) + "/" + own_name(rank)));
+    ASSIGN_OR_RETURN(std::string events,
+                     common::read_text_file(folder_of(s_) + "/" + own_name(rank)));
     events_by_rank.push_back(std::move(events));
   }
   RETURN_IF_ERROR(replace_file(disk_, folder_of(s_), "trace.json", encode_trace(events_by_rank)));

@@ -39,6 +39,7 @@ struct RankState {
   std::vector<Unit> units;
   std::optional<PretrainedWeights> pretrained;  // of model.path, until training begins
   std::string pretrained_fingerprint;           // of it; empty if first weights are random
+  CarriedFiles carried;                         // of model.path, for the export; on rank 0
   std::string strategy;                         // as in the job, never "auto"
   std::unique_ptr<Decoder> decoder;
   std::unique_ptr<Parallelism> parallelism;

@@ -249,9 +249,9 @@ void build_parallelism(RankState& s, common::Strategy strategy) {
 
 void load_job(RankState& s) {
   Result<common::JobFile> job = common::load_job_file(s.env.job_path);
-  const bool missing = !job && job.error().code == ErrorCode::kNotFound;
-  s.job =
-      value_or_raise(std::move(job), missing ? ExitCode::kInputNotFound : ExitCode::kInvalidConfig);
+  const bool is_wrong = !job && job.error().code == ErrorCode::kInvalidArgument;
+  s.job = value_or_raise(std::move(job),
+                         is_wrong ? ExitCode::kInvalidConfig : ExitCode::kInputNotFound);
   check_job(s);
 }
 

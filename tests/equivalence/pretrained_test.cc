@@ -184,6 +184,11 @@ TEST_F(PretrainedTest, ATokenizerBesideTheWeightsNeedsTokensAndIsCarriedOver) {
   EXPECT_EQ(read_text(exported + "/tokenizer.json"), "{\"version\": \"1.0\"}");
   EXPECT_EQ(read_text(exported + "/generation_config.json"), "{\"eos_token_id\": 2}");
   EXPECT_EQ(json::parse(read_text(exported + "/config.json")).at("eos_token_id"), json({2, 5}));
+
+  std::filesystem::remove(model + "/generation_config.json");
+  std::filesystem::create_directory(model + "/generation_config.json");  // opens, is not read
+  expect_refusal(more, ExitCode::kInternal,
+                 "train.model.path: cannot read " + model + "/generation_config.json");
 }
 
 }  // namespace

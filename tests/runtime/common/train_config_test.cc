@@ -386,6 +386,8 @@ TEST_F(JobFileTest, ErrorsNamePathAndLine) {
 
   EXPECT_THAT(load("{\"name\": ").error().message, HasSubstr("line 1, column"));
   EXPECT_EQ(load_job_file("/nonexistent/job.json").error().code, ErrorCode::kNotFound);
+  const Result<JobFile> folder = load_job_file(testing::TempDir());
+  EXPECT_THAT(folder.error().message, HasSubstr("Is a directory"));
 }
 
 }  // namespace

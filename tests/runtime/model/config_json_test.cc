@@ -12,6 +12,7 @@ namespace {
 
 using common::decode_config_json;
 using common::read_config_json;
+using common::read_special_ids;
 using nlohmann::json;
 using testing::HasSubstr;
 
@@ -306,6 +307,8 @@ TEST(ConfigJsonTest, RefusesWhatIsNotAnObjectAndNamesAnAbsentFile) {
   ASSERT_FALSE(config);
   EXPECT_EQ(config.error().code, common::ErrorCode::kNotFound);
   EXPECT_THAT(config.error().message, HasSubstr("no/such/config.json"));
+  EXPECT_THAT(read_config_json(testing::TempDir()).error().message, HasSubstr("Is a directory"));
+  EXPECT_THAT(read_special_ids(testing::TempDir()).error().message, HasSubstr("Is a directory"));
 }
 
 }  // namespace

@@ -15,13 +15,16 @@
 #include "runtime/common/choose_strategy.h"
 #include "runtime/custom/custom_loop.h"
 #include "runtime/optim/schedule.h"
+#include "runtime/train/run_error.h"
 
 namespace {
 
 namespace F = torch::nn::functional;
+using lockstep::common::ExitCode;
 using lockstep::runtime::CustomBlock;
 using lockstep::runtime::CustomLoop;
 using lockstep::runtime::CustomRank;
+using lockstep::runtime::RunError;
 using lockstep::runtime::TensorBatch;
 using torch::Tensor;
 
@@ -94,6 +97,22 @@ TensorBatch make_batch(const std::string& text, int64_t step, int64_t index) {
 
 using Settings = std::map<std::string, std::string>;
 
+Settings read_settings(int argc, char** argv) {
+  Settings settings = {
+      {"strategy", "ddp"}, {"shardRanks", "0"}, {"steps", "60"}, {"text", "README.md"}};
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    const size_t equals = argument.find('=');
+    const auto setting = settings.find(argument.substr(0, equals));
+    if (setting == settings.end() || equals == std::string::npos) {
+      throw RunError({ExitCode::kInvalidConfig, "the argument '" + argument + "' is unknown",
+                      "give NAME=VALUE; names: shardRanks, steps, strategy, text"});
+    }
+    setting->second = argument.substr(equals + 1);
+  }
+  return settings;
+}
+
 void train(CustomRank& rank, const Settings& settings) {
   std::ifstream file(settings.at("text"));
   const std::string text((std::istreambuf_iterator<char>(file)), {});
@@ -123,13 +142,6 @@ void train(CustomRank& rank, const Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Settings settings = {
-      {"strategy", "ddp"}, {"shardRanks", "0"}, {"steps", "60"}, {"text", "README.md"}};
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    const size_t equals = argument.find('=');
-    settings.insert_or_assign(argument.substr(0, equals),
-                              equals == std::string::npos ? "" : argument.substr(equals + 1));
-  }
-  lockstep::runtime::run_custom_rank([&](CustomRank& rank) { train(rank, settings); });
+  lockstep::runtime::run_custom_rank(
+      [&](CustomRank& rank) { train(rank, read_settings(argc, argv)); });
 }

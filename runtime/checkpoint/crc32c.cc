@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/crc32c.h"
 
 #include <array>
+#include <cstdio>
 #include <cstring>
 
 #if defined(__x86_64__)
@@ -58,6 +59,12 @@ uint32_t crc32c(std::span<const std::byte> bytes, uint32_t crc) {
   if (__builtin_cpu_supports("sse4.2")) return crc32c_sse42(bytes, crc);
 #endif
   return crc32c_portable(bytes, crc);
+}
+
+std::string crc32c_hex(std::span<const std::byte> bytes) {
+  std::array<char, 9> digits{};
+  std::snprintf(digits.data(), digits.size(), "%08x", crc32c(bytes));
+  return digits.data();
 }
 
 }  // namespace lockstep::runtime

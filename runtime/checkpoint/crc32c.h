@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace lockstep::runtime {
 
@@ -13,5 +14,8 @@ uint32_t crc32c(std::span<const std::byte> bytes, uint32_t crc = 0);
 
 // The same by table on any processor.
 uint32_t crc32c_portable(std::span<const std::byte> bytes, uint32_t crc = 0);
+
+// The checksum of `bytes` in eight hexadecimal digits.
+std::string crc32c_hex(std::span<const std::byte> bytes);
 
 }  // namespace lockstep::runtime

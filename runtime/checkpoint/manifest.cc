@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdio>
 #include <map>
 #include <optional>
 #include <span>
@@ -28,10 +27,7 @@ std::string canonical(const json& value) {
 }
 
 std::string checksum_of(const std::string& text) {
-  char digits[9];
-  std::snprintf(digits, sizeof digits, "%08x",
-                crc32c(std::as_bytes(std::span(text.data(), text.size()))));
-  return digits;
+  return crc32c_hex(std::as_bytes(std::span(text)));
 }
 
 std::optional<PieceKind> parse_kind(const std::string& name) {
@@ -95,6 +91,7 @@ json to_json(const Manifest& manifest) {
                {"corpusFingerprint", manifest.corpus_fingerprint},
                {"units", std::move(units)},
                {"pieces", to_json(manifest.pieces)}};
+  if (manifest.num_items > 0) body["items"] = manifest.num_items;
   if (!manifest.pretrained_fingerprint.empty()) {
     body["pretrainedFingerprint"] = manifest.pretrained_fingerprint;
   }
@@ -126,6 +123,7 @@ Manifest from_json(const json& body) {
   body.at("samplesConsumed").get_to(manifest.samples_consumed);
   manifest.skipped_steps = body.value("skippedSteps", int64_t{0});
   manifest.consecutive_skips = body.value("consecutiveSkips", int64_t{0});
+  manifest.num_items = body.value("items", int64_t{0});
   if (const auto scale = body.find("lossScale"); scale != body.end()) {
     manifest.loss_scale = {.scale = scale->at("scale").get<double>(),
                            .good_steps = scale->at("goodSteps").get<int64_t>(),

@@ -77,6 +77,7 @@ struct Manifest {
   // 0.
   int64_t skipped_steps = 0;
   int64_t consecutive_skips = 0;
+  int64_t num_items = 0;  // of all steps, in a custom loop; absent and 0 in other runs
   std::optional<ManifestLossScale> loss_scale;  // of fp16 runs only
   EvaluationHistory evaluations;                // absent if there was none
   std::string train_json;                       // the normalised `spec.train`

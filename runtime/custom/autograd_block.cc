@@ -6,7 +6,7 @@
 
 #include <ATen/Functions.h>
 
-#include "runtime/custom/refusal.h"
+#include "runtime/train/run_error.h"
 
 namespace lockstep::runtime {
 namespace {

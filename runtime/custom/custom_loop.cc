@@ -1,14 +1,14 @@
 #include "runtime/custom/custom_loop.h"
 
+#include <cmath>
 #include <new>
-#include <span>
 #include <string>
 #include <utility>
 
 #include <c10/util/Exception.h>
 
 #include "runtime/custom/loop_state.h"
-#include "runtime/custom/refusal.h"
+#include "runtime/train/exchange.h"
 #include "runtime/train/exporting.h"
 #include "runtime/train/run_error.h"
 #include "runtime/train/saving.h"
@@ -60,11 +60,9 @@ double CustomLoop::forward_backward(const TensorBatch& batch, int64_t num_items)
         "than no items",
         "call it once for each of micro_batches(), then update()");
   }
-  if (index == 0) {
-    s.clock->begin_step(s.step + 1);
-    s.collective->begin_step(s.step + 1);
-  }
+  if (index == 0) s.collective->begin_step(s.step + 1);
   const size_t last = loop.blocks.size() - 1;
+  const size_t first = loop.first_trained();
   std::vector<at::Tensor> inputs(last + 1);
   for (size_t block = 0; block < last; ++block) {
     const ModuleUnit& module = loop.blocks[block];
@@ -73,8 +71,8 @@ double CustomLoop::forward_backward(const TensorBatch& batch, int64_t num_items)
     inputs[block + 1] = in_block(
         module, [&] { return module.forward(loop.call(block, params, batch), inputs[block]); });
     loop.reshard(block);
+    if (block < first) inputs[block] = at::Tensor();  // backward does not come to it
   }
-  const size_t first = loop.first_trained();
   ModuleUnit::Backward result;
   double loss_sum = 0;
   for (size_t block = last + 1; block-- > first;) {
@@ -106,13 +104,19 @@ StepStats CustomLoop::update(double lr) {
                std::to_string(micro_batches().size()) + " micro-batches of the step",
            "call forward_backward() once for each of micro_batches()");
   }
+  if (!std::isfinite(lr) || lr < 0) {
+    refuse("update() with a learning rate of " + std::to_string(lr), "give it one from 0 on");
+  }
   s.clock->enter(StepPart::kBackward, "sums of gradients");
   s.parallelism->finish_backward();
   loop.computed.lr = lr;
   const StepStats stats = finish_step(s, std::exchange(loop.computed, {}), loop.stop.wished());
   loop.telemetry->step_done(stats);
   s.saver->advance(stats.saves);
-  if (!stats.stop && !save_is_due(s)) return stats;
+  if (!stats.stop && !save_is_due(s)) {
+    s.clock->begin_step(s.step + 1);
+    return stats;
+  }
   loop.board.set_phase("saving");
   begin_save(s);
   if (stats.stop) {
@@ -120,7 +124,12 @@ StepStats CustomLoop::update(double lr) {
     throw RunError(preempted(s.step, true));
   }
   loop.board.set_phase("training");
+  s.clock->begin_step(s.step + 1);
   return stats;
+}
+
+StepStats CustomLoop::update() {
+  return update(state_->s.config().optimizer.lr);
 }
 
 double CustomLoop::evaluate(const TensorBatch& batch) {
@@ -137,22 +146,22 @@ double CustomLoop::evaluate(const TensorBatch& batch) {
     loop.reshard(block);
   }
   loop.blocks.back().check_loss(x);
+  loop.s.clock->begin_step(loop.s.step + 1);  // the evaluation is of no step
   return x.item<double>();
 }
 
 std::vector<double> CustomLoop::gather(double mine) {
-  Collective& collective = *state_->s.collective;
-  std::vector<double> all(static_cast<size_t>(collective.world_size()));
-  collective
-      .all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)),
-                  "values of all ranks")
-      ->wait();
-  return all;
+  return gather_values(*state_->s.collective, mine, "values of all ranks");
 }
 
 void CustomLoop::finish() {
   State& loop = *state_;
   if (loop.was_finished) return;
+  if (!loop.computed.losses.empty()) {
+    refuse("finish() after " + std::to_string(loop.computed.losses.size()) + " of " +
+               std::to_string(micro_batches().size()) + " micro-batches of a step",
+           "call update() first, or do not begin a step that is not to be made");
+  }
   RankState& s = loop.s;
   loop.board.set_phase("saving");
   if (s.step > 0 && s.saved_step != s.step) begin_save(s);

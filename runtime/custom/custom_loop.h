@@ -17,12 +17,13 @@
 
 namespace lockstep::runtime {
 
-// The parts mean what they do in a job's `train`, and have the same defaults.
+// The parts mean what they do in a job's `train`, with the same bounds and, but for the strategy
+// and optimizer.weight_decay (0.1, whichever the optimizer), the same defaults.
 struct CustomLoopOptions {
   int64_t steps = 0;              // of the whole run
   int64_t num_micro_batches = 0;  // of a step, all ranks together; the ranks must divide it
   common::ParallelismConfig parallelism = {.strategy = common::Strategy::kDdp};  // not kAuto
-  common::OptimizerConfig optimizer;
+  common::OptimizerConfig optimizer;  // its lr is that of update() without an argument
   common::NonFiniteConfig non_finite;
   common::CheckpointConfig checkpoint;
   common::CommunicationConfig communication;
@@ -57,9 +58,10 @@ class CustomLoop {
   double forward_backward(const TensorBatch& batch, int64_t num_items);
 
   // After the last micro-batch: clips, updates the weights, logs, and saves if that is due. A step
-  // that is not finite is skipped as optimizer.nonFinite says. After a SIGTERM to any rank it saves
+  // that is not finite is skipped as options.non_finite says. After a SIGTERM to any rank it saves
   // this step and throws RunError(kPreempted).
   StepStats update(double lr);
+  StepStats update();  // with the options' optimizer.lr
 
   // The sum of the loss over a micro-batch without gradients, modules in eval mode. Between steps;
   // on every rank equally often.
@@ -68,7 +70,8 @@ class CustomLoop {
   std::vector<double> gather(double mine);
 
   // Waits for checkpoints, writes OUTPUT/model (model.safetensors, and config.json with the blocks'
-  // names) and marks the output as finished. Does nothing in a restart of a finished run.
+  // names) and marks the output as finished. Does nothing in a restart of a finished run. Between
+  // steps, not within one.
   void finish();
 
  private:
@@ -82,7 +85,9 @@ class CustomLoop {
 // One rank's process.
 class CustomRank {
  public:
-  explicit CustomRank(RankEnding& ending);
+  // Reads the job file of `env`. Throws RunError: kInputNotFound if it cannot be read,
+  // kInvalidConfig if it is no job's.
+  CustomRank(const common::WorkerEnv& env, RankEnding& ending);
   ~CustomRank();
   CustomRank(const CustomRank&) = delete;
   CustomRank& operator=(const CustomRank&) = delete;
@@ -93,7 +98,8 @@ class CustomRank {
 
   // Meets the other ranks, shards the model, and goes on from the output's newest checkpoint, if
   // there is one. Once per process; the result lives as long as this object. The blocks run one
-  // after the other, each a unit: what zero3 gathers and frees. Blocks.
+  // after the other, each a unit: what zero3 gathers and frees. Until the shards are filled, or a
+  // checkpoint is found, every rank holds all first weights. Blocks.
   // Throws RunError: kInvalidConfig for blocks (see ModuleUnit) and options that cannot be
   // honoured, a parameter in two blocks, first weights that differ between ranks; what the
   // trainer's start throws.

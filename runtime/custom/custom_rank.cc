@@ -1,7 +1,5 @@
 // From a rank's environment to a loop, and to the process's end.
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <exception>
 #include <span>
 #include <stdexcept>
@@ -17,8 +15,8 @@
 #include "runtime/common/choose_strategy.h"
 #include "runtime/common/text_file.h"
 #include "runtime/custom/custom_loop.h"
+#include "runtime/custom/loop_options.h"
 #include "runtime/custom/loop_state.h"
-#include "runtime/custom/refusal.h"
 #include "runtime/kernels/denormals.h"
 #include "runtime/train/exchange.h"
 #include "runtime/train/run_error.h"
@@ -32,48 +30,6 @@ namespace {
 using common::ExitCode;
 using common::Result;
 
-void check(const CustomLoopOptions& options) {
-  const auto require_positive = [](int64_t value, const std::string& name) {
-    if (value >= 1) return;
-    refuse("options." + name + " must be at least 1, found " + std::to_string(value), "set it");
-  };
-  require_positive(options.steps, "steps");
-  require_positive(options.num_micro_batches, "num_micro_batches");
-  require_positive(options.log_every_steps, "log_every_steps");
-  require_positive(options.num_threads, "num_threads");
-  if (options.parallelism.strategy != common::Strategy::kAuto) return;
-  refuse("options.parallelism.strategy is auto", "choose ddp, zero1, zero2 or zero3");
-}
-
-// The configuration as the parts of the trainer read it. A micro-batch counts as one sample.
-common::TrainConfig config_of(const CustomLoopOptions& options) {
-  common::TrainConfig config;
-  config.data.sequence_length = 1;
-  config.batch = {.global_batch_size = options.num_micro_batches, .micro_batch_size = 1};
-  config.steps = options.steps;
-  config.precision = options.precision;
-  config.non_finite = options.non_finite;
-  config.parallelism = options.parallelism;
-  config.optimizer = options.optimizer;
-  config.checkpoint = options.checkpoint;
-  config.export_dtype = options.export_dtype;
-  config.logging.every_steps = options.log_every_steps;
-  config.communication = options.communication;
-  config.seed = options.seed;
-  return config;
-}
-
-std::string_view name_of(common::OptimizerConfig::Kind kind) {
-  using Kind = common::OptimizerConfig::Kind;
-  return kind == Kind::kAdamW ? "adamw" : kind == Kind::kAdam ? "adam" : "sgd";
-}
-
-std::string hex(uint32_t value) {
-  std::array<char, 9> digits{};
-  std::snprintf(digits.data(), digits.size(), "%08x", value);
-  return digits.data();
-}
-
 // What tells this model from another: all names and shapes, in a checksum.
 std::string fingerprint(const std::vector<Unit>& units) {
   std::string text;
@@ -83,34 +39,45 @@ std::string fingerprint(const std::vector<Unit>& units) {
       text += tensor.name + " " + nlohmann::json(tensor.shape).dump() + "\n";
     }
   }
-  return hex(crc32c(std::as_bytes(std::span(text))));
+  return crc32c_hex(std::as_bytes(std::span(text)));
 }
 
 // The fields that decide which numbers a step computes, as a job's `train` has them.
 std::string settings_json(const std::vector<Unit>& units, const CustomLoopOptions& options) {
   return nlohmann::json{{"model", {{"custom", fingerprint(units)}}},
                         {"batch", {{"microBatches", options.num_micro_batches}}},
-                        {"optimizer", {{"name", name_of(options.optimizer.kind)}}},
+                        {"optimizer", {{"name", optimizer_name(options.optimizer.kind)}}},
                         {"precision", to_string(options.precision)},
                         {"seed", options.seed}}
       .dump();
 }
 
-std::string job_name(const std::string& path) {
+// What a rank with a command of its own reads of the job file. Its `train` is null.
+struct CustomJob {
+  std::string name;
+  int64_t ranks = 0;
+};
+
+CustomJob read_job(const std::string& path) {
+  constexpr char kWhose[] = "it is what `lockstep run` and the operator write";
   const Result<std::string> text = common::read_text_file(path);
-  const auto job = nlohmann::json::parse(text ? *text : "", nullptr, false);
-  if (!job.is_object() || !job.contains("name") || !job["name"].is_string()) {
-    throw RunError({ExitCode::kInputNotFound, "LOCKSTEP_JOB: " + path + " names no job",
-                    "it is what `lockstep run` and the operator write"});
+  if (!text) {
+    throw RunError({ExitCode::kInputNotFound, "LOCKSTEP_JOB: " + text.error().message, kWhose});
   }
-  return job["name"];
+  const auto job = nlohmann::json::parse(*text, nullptr, false);
+  const auto has = [&job](const char* key) { return job.is_object() && job.contains(key); };
+  if (!has("name") || !job["name"].is_string() || !has("ranks") ||
+      !job["ranks"].is_number_integer()) {
+    refuse("LOCKSTEP_JOB: " + path + " has no name and ranks of a job", kWhose);
+  }
+  return {.name = job["name"], .ranks = job["ranks"]};
 }
 
 // Of every unit, by unit; ranks that differ are named.
 void require_same_first_weights(RankState& s, const std::vector<std::vector<float>>& weights) {
   std::string mine;
   for (const std::vector<float>& unit : weights) {
-    mine += hex(crc32c(std::as_bytes(std::span(unit))));
+    mine += crc32c_hex(std::as_bytes(std::span(unit)));
   }
   const std::vector<std::string> all = gather_texts(*s.collective, mine, "first weights");
   for (size_t rank = 0; rank < all.size(); ++rank) {
@@ -188,20 +155,22 @@ struct CustomRank::Process {
   Process() : disk(real_disk()) {}
 
   common::WorkerEnv env;
+  CustomJob job;
   common::Log log;
   std::unique_ptr<Disk> disk;
   std::unique_ptr<StatusBoard> board;
   std::unique_ptr<StopSignal> stop;
 };
 
-CustomRank::CustomRank(RankEnding& ending) : process_(std::make_unique<Process>()) {
-  process_->env = read_environment();
-  const common::WorkerEnv& env = process_->env;
-  const std::string name = job_name(env.job_path);
+CustomRank::CustomRank(const common::WorkerEnv& env, RankEnding& ending)
+    : process_(std::make_unique<Process>()) {
+  process_->env = env;
+  process_->job = read_job(env.job_path);
+  const std::string& name = process_->job.name;
   process_->log = common::Log({{"job", name}, {"rank", env.rank}, {"attempt", env.attempt}});
   process_->board = std::make_unique<StatusBoard>(name, env.attempt, env.rank);
-  process_->stop = std::make_unique<StopSignal>(
-      [&ending, &board = *process_->board, env = process_->env, log = process_->log] {
+  process_->stop =
+      std::make_unique<StopSignal>([&ending, &board = *process_->board, env, log = process_->log] {
         const int64_t step = board.progress().step;
         ending.fail(env, log, step, preempted(step, false));
       });
@@ -219,7 +188,7 @@ int64_t CustomRank::step() const {
 
 CustomLoop& CustomRank::prepare(std::vector<CustomBlock> blocks, const CustomLoopOptions& options) {
   if (loop_) refuse("prepare() was called twice", "a process trains one model");
-  check(options);
+  check_options(options, process_->env.world_size);
   at::set_num_threads(options.num_threads);
   Process& process = *process_;
   auto state = std::make_unique<CustomLoop::State>(*process.disk, *process.board, *process.stop);
@@ -228,8 +197,7 @@ CustomLoop& CustomRank::prepare(std::vector<CustomBlock> blocks, const CustomLoo
   loop_.reset(new CustomLoop(std::move(state)));
   s.env = process.env;
   s.log = process.log;
-  s.job = {
-      .name = job_name(s.env.job_path), .ranks = s.env.world_size, .train = config_of(options)};
+  s.job = {.name = process.job.name, .ranks = process.job.ranks, .train = config_of(options)};
   loop.blocks = take_modules(std::move(blocks), options.precision);
   std::vector<std::vector<float>> first;
   for (ModuleUnit& block : loop.blocks) {
@@ -252,7 +220,7 @@ CustomLoop& CustomRank::prepare(std::vector<CustomBlock> blocks, const CustomLoo
     } catch (const std::invalid_argument& error) {
       refuse(std::string("options.parallelism: ") + error.what(), "correct the options");
     }
-    return [&s, &first] { fill(s, first); };
+    return [&s, first = std::move(first)] { fill(s, first); };
   });
   loop.was_finished = start == Start::kAlreadyFinished;
   if (loop.was_finished) return *loop_;
@@ -260,6 +228,7 @@ CustomLoop& CustomRank::prepare(std::vector<CustomBlock> blocks, const CustomLoo
   loop.telemetry.emplace(open_telemetry(s, loop.board, {}));
   process.stop->hold();
   loop.board.set_phase("training");
+  s.clock->begin_step(s.step + 1);
   return *loop_;
 }
 
@@ -268,14 +237,15 @@ void run_custom_rank(const std::function<void(CustomRank&)>& body) {
   flush_denormals();  // before any other thread starts: all of them inherit it
   // What outlives the try block is never destroyed (see RankEnding).
   RankEnding ending;
+  common::WorkerEnv env;
   std::unique_ptr<CustomRank> rank;
   try {
-    rank = std::make_unique<CustomRank>(ending);
+    env = read_environment();
+    rank = std::make_unique<CustomRank>(env, ending);
     body(*rank);
     ending.succeed();
   } catch (...) {
     const RunFailure failure = verdict_of(std::current_exception());
-    const common::WorkerEnv env = rank ? rank->env() : common::WorkerEnv();
     const common::Log log({{"rank", env.rank}, {"attempt", env.attempt}});
     ending.fail(env, log, rank ? rank->step() : 0, failure);
   }

@@ -10,7 +10,7 @@
 #include <ATen/Functions.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "runtime/custom/refusal.h"
+#include "runtime/train/run_error.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -165,6 +165,9 @@ ModuleUnit::ModuleUnit(CustomBlock block, DType dtype)
   unit_.name = block.name;
   if (!module_) return;
   int64_t num_frozen = 0;
+  int64_t num_elems = 0;
+  for (const at::Tensor& parameter : module_->parameters()) num_elems += parameter.numel();
+  first_weights_.reserve(static_cast<size_t>(num_elems));
   for (const auto& item : module_->named_parameters()) {
     const std::string name = block.name + "." + item.key();
     check_parameter(name, item.value());

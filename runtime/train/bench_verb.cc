@@ -20,10 +20,6 @@ constexpr int64_t kMaxRanks = 64;
 constexpr int64_t kMaxBytes = int64_t{4} << 30;
 constexpr int64_t kMaxCount = 1'000'000'000;
 
-[[noreturn]] void refuse(const std::string& message, const std::string& hint = "") {
-  throw RunError({ExitCode::kInvalidConfig, message, hint});
-}
-
 void check_range(const char* option, int64_t value, int64_t least, int64_t most) {
   if (value >= least && value <= most) return;
   refuse(std::string(option) + " must be from " + std::to_string(least) + " to " +

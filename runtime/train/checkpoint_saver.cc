@@ -38,6 +38,7 @@ void CheckpointSaver::start(const SavePoint& point) {
   manifest_.samples_consumed = point.samples_consumed;
   manifest_.skipped_steps = point.history.skipped_steps;
   manifest_.consecutive_skips = point.history.consecutive_skips;
+  manifest_.num_items = point.history.num_items;
   manifest_.evaluations = point.evaluations;
   if (point.is_scaled) {
     const LossScaleState& scale = point.history.loss_scale;

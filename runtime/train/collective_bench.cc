@@ -5,9 +5,11 @@
 #include <limits>
 #include <numeric>
 #include <string>
+#include <string_view>
 
 #include "runtime/kernels/float_buffer.h"
 #include "runtime/parallel/reduction_tree.h"
+#include "runtime/train/exchange.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -88,30 +90,21 @@ class Measured {
   FloatBuffer full_;
 };
 
-// `mine` of every rank, by rank; nobody leaves before all have come.
-template <typename T>
-std::vector<T> told_by_all(Collective& collective, const T& mine) {
-  std::vector<T> all(static_cast<size_t>(collective.world_size()));
-  collective
-      .all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)),
-                  "bench figures")
-      ->wait();
-  return all;
-}
+constexpr std::string_view kFigures = "bench figures";
 
 BenchLine measure(Collective& collective, const BenchOptions& options, BenchVerb verb,
                   int64_t num_bytes) {
   using Clock = std::chrono::steady_clock;
   Measured measured(collective, verb, num_bytes);
   for (int64_t i = 0; i < options.warmup; ++i) measured.run();
-  told_by_all(collective, int64_t{0});
+  gather_values(collective, int64_t{0}, kFigures);
   const Clock::time_point begin = Clock::now();
   for (int64_t i = 0; i < options.iterations; ++i) measured.run();
   const std::chrono::duration<double> taken = Clock::now() - begin;
   measured.spoil_results();
   measured.run();
-  const std::vector<double> seconds = told_by_all(collective, taken.count());
-  const std::vector<int64_t> wrong = told_by_all(collective, measured.num_wrong());
+  const std::vector<double> seconds = gather_values(collective, taken.count(), kFigures);
+  const std::vector<int64_t> wrong = gather_values(collective, measured.num_wrong(), kFigures);
   return {.verb = verb,
           .num_bytes = num_bytes,
           .seconds = *std::ranges::max_element(seconds) / static_cast<double>(options.iterations),

@@ -10,12 +10,8 @@ namespace lockstep::runtime {
 std::vector<std::string> gather_texts(Collective& collective, std::string_view mine,
                                       std::string_view what) {
   const auto world_size = static_cast<std::size_t>(collective.world_size());
-  const uint64_t my_bytes = mine.size();
-  std::vector<uint64_t> num_bytes(world_size);
-  collective
-      .all_gather(std::as_bytes(std::span(&my_bytes, 1)),
-                  std::as_writable_bytes(std::span(num_bytes)), what)
-      ->wait();
+  const std::vector<uint64_t> num_bytes =
+      gather_values(collective, static_cast<uint64_t>(mine.size()), what);
 
   // Slices are of equal size: the longest text's, in whole words.
   const uint64_t longest = *std::max_element(num_bytes.begin(), num_bytes.end());
@@ -32,6 +28,12 @@ std::vector<std::string> gather_texts(Collective& collective, std::string_view m
     texts[rank] = all.substr(rank * slice_bytes, num_bytes[rank]);
   }
   return texts;
+}
+
+void require_as_rank0(Collective& collective, std::string_view mine, const RunFailure& otherwise,
+                      std::string_view what) {
+  const bool is_same = gather_texts(collective, mine, what).front() == mine;
+  agree(collective, is_same ? std::nullopt : std::optional(otherwise), what);
 }
 
 void agree(Collective& collective, const std::optional<RunFailure>& mine, std::string_view what) {

@@ -1,7 +1,6 @@
 #include "runtime/train/first_weights.h"
 
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -57,15 +56,12 @@ void open_pretrained(RankState& s) {
                        "opening the weights of model.path"));
   s.pretrained_fingerprint =
       agree_on_weights(s, s.pretrained->fingerprint(), "looking at the weights of model.path");
-  const std::string& mine = s.pretrained_fingerprint;
-  std::optional<RunFailure> failure;
-  if (gather_texts(*s.collective, mine, "weights fingerprint").front() != mine) {
-    failure = RunFailure{ExitCode::kInvalidData,
-                         "train.model.path: rank " + std::to_string(s.env.rank) +
-                             " sees other weights in " + source.path + " than rank 0",
-                         "mount the same files on all ranks"};
-  }
-  agree(*s.collective, failure, "comparing the weights of model.path");
+  require_as_rank0(*s.collective, s.pretrained_fingerprint,
+                   {ExitCode::kInvalidData,
+                    "train.model.path: rank " + std::to_string(s.env.rank) +
+                        " sees other weights in " + source.path + " than rank 0",
+                    "mount the same files on all ranks"},
+                   "comparing the weights of model.path");
   Result<CarriedFiles> carried = CarriedFiles();
   if (s.is_rank0() && s.config().export_at_end) carried = read_carried_files(source.path);
   s.carried = agree_on_weights(s, std::move(carried), "reading the tokenizer of model.path");

@@ -44,7 +44,7 @@ std::string encode_measures(const LoggedStep& logged) {
   add("busy_seconds_max", logged.busy.max);
   text.append(", \"slowest_rank\": ").append(std::to_string(logged.busy.slowest_rank));
   const double flops_per_second = logged.cost.flops / logged.step_seconds;
-  add("flops_per_second", flops_per_second);
+  if (logged.cost.flops > 0) add("flops_per_second", flops_per_second);
   if (logged.cost.peak_flops_per_second > 0) {
     add("mfu", flops_per_second / logged.cost.peak_flops_per_second);
   }
@@ -64,7 +64,7 @@ std::string encode_metrics_line(const LoggedStep& logged) {
          ", \"learning_rate\": " + with_all_digits(stats.learning_rate) +
          (stats.loss_scale ? ", \"loss_scale\": " + json_number(*stats.loss_scale) : "") +
          (stats.skipped ? ", \"skipped\": true" : "") +
-         ", \"tokens\": " + std::to_string(stats.step * stats.step_tokens) +
+         ", \"tokens\": " + std::to_string(stats.run_tokens) +
          ", \"loss_tokens\": " + std::to_string(stats.loss_tokens) + encode_measures(logged) + "}";
 }
 

@@ -25,8 +25,8 @@ constexpr char kDifferentRun[] =
 // Fields of spec.train that decide which numbers a step computes, besides what the manifest names.
 const std::vector<std::string>& decisive_fields() {
   static const std::vector<std::string> fields = {
-      "/model/config", "/model/init",   "/model/frozen",   "/batch", "/data/sequenceLength",
-      "/data/packing", "/data/shuffle", "/optimizer/name", "/seed"};
+      "/model/config",        "/model/init",   "/model/frozen", "/model/custom",   "/batch",
+      "/data/sequenceLength", "/data/packing", "/data/shuffle", "/optimizer/name", "/seed"};
   return fields;
 }
 
@@ -94,6 +94,7 @@ StepHistory history_of(const RankState& s, const Manifest& manifest) {
   StepHistory history = initial_history(s.config());
   history.skipped_steps = manifest.skipped_steps;
   history.consecutive_skips = manifest.consecutive_skips;
+  history.num_items = manifest.num_items;
   if (s.config().precision == common::DType::kFp16 && manifest.loss_scale &&
       s.config().loss_scale.fixed == 0) {
     history.loss_scale = {.scale = manifest.loss_scale->scale,
@@ -259,12 +260,14 @@ void log_resumed(const RankState& s, const std::string& folder, const std::strin
 }
 
 // Goes on from the newest sound checkpoint of the output; false if it holds none.
-bool resume_from_output(RankState& s, Disk& disk) {
+//   unused: let go of, with the weights that it holds, before one is loaded.
+bool resume_from_output(RankState& s, Disk& disk, FillFirstWeights& unused) {
   Candidates candidates;
   while (true) {
     const int64_t step =
         agree_on_step(s, s.is_rank0() ? choose(s, candidates) : Result<int64_t>(0));
     if (step == 0) return false;
+    unused = nullptr;
     const std::string folder = s.env.output + "/checkpoints/step-" + std::to_string(step);
     const Loaded loaded = load_on_all_ranks(s, folder);
     if (!loaded.damage) {
@@ -349,10 +352,15 @@ std::optional<Error> load_state(RankState& s, const std::string& folder) {
 }
 
 void resume_or_initialize(RankState& s, Disk& disk, bool may_resume,
-                          const FillFirstWeights& fill_first_weights) {
+                          FillFirstWeights fill_first_weights) {
   const std::string& named = s.config().checkpoint.resume_from;
-  if (!may_resume || !resume_from_output(s, disk)) {
-    named.empty() ? initialize(s, fill_first_weights) : resume_from_named(s, named);
+  if (!may_resume || !resume_from_output(s, disk, fill_first_weights)) {
+    if (named.empty()) {
+      initialize(s, fill_first_weights);
+    } else {
+      fill_first_weights = nullptr;
+      resume_from_named(s, named);
+    }
   }
   s.parallelism->weights_updated();
 }

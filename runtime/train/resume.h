@@ -33,14 +33,15 @@ using FillFirstWeights = std::function<void()>;
 
 // Fills weights and moments of s.parallelism->shards() from the newest sound checkpoint of the
 // output; if there is none or `may_resume` is false, from the checkpoint that the configuration
-// names, or by `fill_first_weights`. Sets s.step and what belongs to it; from a named checkpoint
-// the patience of early stopping begins anew, or a run from one that had stopped would not train.
-// Logs which settings are others than then. Damaged newer checkpoints are logged and set aside.
-// Every rank must call it. Throws RunError: kCheckpointDamaged if there are checkpoints and none is
-// sound, or the named one is not; kInputNotFound if there is none of that name; kInvalidConfig if
-// the newest is another run's, kInvalidData if it has an unknown format; kInputNotFound or
-// kInternal, with the system's words, if it cannot be read for now. No checkpoint is touched then.
+// names, or by `fill_first_weights`, which is let go of before a checkpoint is loaded. Sets s.step
+// and what belongs to it; from a named checkpoint the patience of early stopping begins anew, or a
+// run from one that had stopped would not train. Logs which settings are others than then. Damaged
+// newer checkpoints are logged and set aside. Every rank must call it. Throws RunError:
+// kCheckpointDamaged if there are checkpoints and none is sound, or the named one is not;
+// kInputNotFound if there is none of that name; kInvalidConfig if the newest is another run's,
+// kInvalidData if it has an unknown format; kInputNotFound or kInternal, with the system's words,
+// if it cannot be read for now. No checkpoint is touched then.
 void resume_or_initialize(RankState& s, Disk& disk, bool may_resume,
-                          const FillFirstWeights& fill_first_weights);
+                          FillFirstWeights fill_first_weights);
 
 }  // namespace lockstep::runtime

@@ -67,7 +67,7 @@ RunFailure verdict_of(const std::exception_ptr& error) {
             "is intact"};
   } catch (const std::bad_alloc&) {
     return {ExitCode::kOutOfMemory, "out of memory",
-            "lower train.batch.microBatchSize, use strategy zero3, or give the ranks more memory"};
+            "make micro-batches smaller, use strategy zero3, or give the ranks more memory"};
   } catch (const std::exception& e) {
     return {ExitCode::kInternal, e.what(), "please report this with the rank's log"};
   } catch (...) {

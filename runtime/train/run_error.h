@@ -28,6 +28,11 @@ class RunError : public std::runtime_error {
   RunFailure failure_;
 };
 
+// Ends the work over what a user asks for and cannot be honoured: RunError(kInvalidConfig).
+[[noreturn]] inline void refuse(const std::string& message, const std::string& hint = "") {
+  throw RunError({common::ExitCode::kInvalidConfig, message, hint});
+}
+
 // The failure that `error` stands for when it ends the work with `code`.
 RunFailure to_failure(common::ExitCode code, const common::Error& error);
 

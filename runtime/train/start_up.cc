@@ -2,7 +2,6 @@
 
 #include <array>
 #include <chrono>
-#include <cstdio>
 #include <fstream>
 #include <span>
 #include <sstream>
@@ -35,9 +34,7 @@ using common::Result;
 // Equal in all attempts of a run, different for another job, configuration or LOCKSTEP_RUN_ID.
 std::string identify_run(const RankState& s) {
   const std::string text = s.job.name + "\n" + s.job.train_json + "\n" + s.env.run_id;
-  std::array<char, 9> digits{};
-  std::snprintf(digits.data(), digits.size(), "%08x", crc32c(std::as_bytes(std::span(text))));
-  return digits.data();
+  return crc32c_hex(std::as_bytes(std::span(text)));
 }
 
 // How this attempt treats what it finds in the output.
@@ -266,10 +263,10 @@ void check_job(RankState& s) {
   const int64_t num_micro_batches = s.config().batch.num_micro_batches();
   if (num_micro_batches % s.env.world_size != 0) {
     throw RunError({ExitCode::kInvalidConfig,
-                    "train.batch: " + std::to_string(num_micro_batches) +
+                    std::to_string(num_micro_batches) +
                         " micro-batches per step cannot be shared equally by " +
                         std::to_string(s.env.world_size) + " ranks",
-                    "choose ranks that divide globalBatchSize / microBatchSize"});
+                    "choose a number of ranks that divides the micro-batches of a step"});
   }
 }
 
@@ -307,8 +304,8 @@ Start start_up(RankState& s, const OutputVerdict& output, Disk& disk, StatusBoar
     return Start::kAlreadyFinished;
   }
   require_shared_output(s, disk);
-  const FillFirstWeights fill = build();
-  resume_or_initialize(s, disk, may_resume(s), fill);
+  FillFirstWeights fill = build();
+  resume_or_initialize(s, disk, may_resume(s), std::move(fill));
   s.pretrained.reset();
   log_memory(s.log, "loaded");
   Result<void> cut;

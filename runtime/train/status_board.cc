@@ -110,6 +110,7 @@ void StatusBoard::show_speed(const StepStats& stats) {
       static_cast<double>(progress_.total_steps - stats.step) * mean_step_seconds_ + 0.5);
   gauge("lockstep_tokens_per_second", "Tokens per second over all ranks.")
       .Set(progress_.tokens_per_second);
+  if (cost_.flops == 0) return;
   const double flops_per_second = cost_.flops / mean_step_seconds_;
   progress_.flops_per_second = flops_per_second;
   gauge("lockstep_flops_per_second", "Model FLOP/s over all ranks.").Set(flops_per_second);

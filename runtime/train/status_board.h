@@ -34,6 +34,7 @@ struct StepStats {
   double learning_rate = 0;
   int64_t step_tokens = 0;           // places of the global batch
   int64_t loss_tokens = 0;           // those of them that have a label
+  int64_t run_tokens = 0;            // places of all steps so far, those of earlier attempts too
   double step_seconds = 0;           // wall time on this rank
   std::vector<double> busy_seconds;  // by rank: work in the step, without waits for the others
   bool stop = false;                 // a rank was asked to stop
@@ -46,7 +47,7 @@ struct StepStats {
 
 // What a step costs, for FLOP/s and utilisation.
 struct StepCost {
-  double flops = 0;                  // model FLOPs of all ranks
+  double flops = 0;                  // model FLOPs of all ranks; 0 = unknown
   double peak_flops_per_second = 0;  // of all ranks; 0 = unknown
 };
 

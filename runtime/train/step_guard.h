@@ -14,6 +14,8 @@ struct StepHistory {
   int64_t skipped_steps = 0;      // of the run
   int64_t consecutive_skips = 0;  // up to now, without those that lowered the loss scale
   LossScaleState loss_scale;      // of the next step; 1 unless precision is fp16
+  // What all steps have worked on, skipped ones too, where steps differ (a custom loop); else 0.
+  int64_t num_items = 0;
   bool operator==(const StepHistory&) const = default;
 };
 

@@ -22,11 +22,13 @@ std::vector<Scalar> scalars_of(const LoggedStep& logged) {
       {"train/grad_norm", stats.gradient_norm},
       {"train/learning_rate", stats.learning_rate},
       {"speed/tokens_per_second", static_cast<double>(stats.step_tokens) / logged.step_seconds},
-      {"speed/flops_per_second", logged.cost.flops / logged.step_seconds},
       {"memory/resident_bytes", static_cast<double>(logged.memory.resident_bytes)},
       {"time/step", logged.step_seconds},
       {"time/busy_max", logged.busy.max},
       {"time/busy_min", logged.busy.min}};
+  if (logged.cost.flops > 0) {
+    scalars.push_back({"speed/flops_per_second", logged.cost.flops / logged.step_seconds});
+  }
   if (stats.loss_scale) scalars.push_back({"train/loss_scale", *stats.loss_scale});
   for (std::size_t part = 0; part < kPartTags.size(); ++part) {
     scalars.push_back({kPartTags[part], logged.parts[part]});

@@ -36,9 +36,9 @@ const LoadedBatch& next_batch(RankState& s) {
 void require_labels(const RankState& s, int64_t num_labels) {
   if (num_labels > 0) return;
   throw RunError({ExitCode::kInvalidData,
-                  "no token of the global batch of step " + std::to_string(s.step + 1) +
+                  "nothing in the global batch of step " + std::to_string(s.step + 1) +
                       " has a label: there is nothing to learn from it",
-                  "remove the rows whose labels are all -100, or raise globalBatchSize"});
+                  "leave out the samples without a label, or make the global batch larger"});
 }
 
 // Forward and backward of one micro-batch. The last block's backward computes the loss: it needs no
@@ -130,9 +130,9 @@ void update_weights(RankState& s, double lr, const GradientNorm& norm) {
   if (!cause.is_mine) throw PeerLostError("another rank gave up: " + what);
   const bool is_fp16 = s.config().precision == common::DType::kFp16;
   throw RunError({ExitCode::kNonFinite, "rank " + std::to_string(s.env.rank) + ": " + what,
-                  is_fp16 ? "the loss scale cannot fall any more: use precision bf16 or lower "
-                            "train.optimizer.lr; the last checkpoint is intact"
-                          : "lower train.optimizer.lr or raise warm-up; the last checkpoint is "
+                  is_fp16 ? "the loss scale cannot fall any more: use precision bf16 or lower the "
+                            "learning rate; the last checkpoint is intact"
+                          : "lower the learning rate or raise warm-up; the last checkpoint is "
                             "intact"});
 }
 
@@ -213,6 +213,7 @@ StepStats finish_step(RankState& s, const ComputedStep& computed, bool stop_wish
   if (!cause) update_weights(s, computed.lr, norm);
   settle(s, cause);
   ++s.step;
+  if (!is_divided) s.history.num_items += num_labels;
   const common::StepParts parts = s.clock->end_step();
   StepStats stats = {.step = s.step,
                      .loss = mean_loss(control.micro_losses, num_labels),
@@ -220,6 +221,7 @@ StepStats finish_step(RankState& s, const ComputedStep& computed, bool stop_wish
                      .learning_rate = computed.lr,
                      .step_tokens = is_divided ? s.step_tokens() : num_labels,
                      .loss_tokens = num_labels,
+                     .run_tokens = is_divided ? s.step * s.step_tokens() : s.history.num_items,
                      .step_seconds = std::accumulate(parts.begin(), parts.end(), 0.0),
                      .busy_seconds = control.busy_seconds,
                      .stop = control.stop,

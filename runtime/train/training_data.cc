@@ -42,14 +42,12 @@ T agree_on_data(RankState& s, Result<T> mine, std::string_view what) {
 
 // Goes on only if all ranks have the text that rank 0 has.
 void require_same(RankState& s, const std::string& mine, const std::string& pattern) {
-  std::optional<RunFailure> failure;
-  if (gather_texts(*s.collective, mine, "data fingerprint").front() != mine) {
-    failure = RunFailure{
-        ExitCode::kInvalidData,
-        "rank " + std::to_string(s.env.rank) + " sees other data in " + pattern + " than rank 0",
-        "mount the same files on all ranks"};
-  }
-  agree(*s.collective, failure, "comparing the data");
+  require_as_rank0(
+      *s.collective, mine,
+      {ExitCode::kInvalidData,
+       "rank " + std::to_string(s.env.rank) + " sees other data in " + pattern + " than rank 0",
+       "mount the same files on all ranks"},
+      "comparing the data");
 }
 
 std::string tokens_folder(const RankState& s) {

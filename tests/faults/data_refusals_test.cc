@@ -146,7 +146,7 @@ TEST_F(DataRefusalsTest, AStepWithoutAnyLabel) {
     rows += json{{"input_ids", ids}, {"labels", std::vector<int>(48, -100)}}.dump() + "\n";
   }
   expect_refusal(job(write("rows.jsonl", rows)), ExitCode::kInvalidData,
-                 "no token of the global batch of step 1 has a label");
+                 "nothing in the global batch of step 1 has a label");
 }
 
 TEST_F(DataRefusalsTest, LessThanAStepOfEpochs) {

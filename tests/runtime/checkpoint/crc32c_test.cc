@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/crc32c.h"
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -33,6 +34,12 @@ TEST(Crc32cTest, InstructionAndTableAgreeOnEveryLengthAndSplit) {
       EXPECT_EQ(crc32c(all.subspan(cut, length - cut), crc32c(all.first(cut))), expected);
     }
   }
+}
+
+TEST(Crc32cTest, HexHasEightDigits) {
+  const std::string digits = "123456789";
+  EXPECT_EQ(crc32c_hex(std::as_bytes(std::span(digits))), "e3069283");
+  EXPECT_EQ(crc32c_hex({}), "00000000");
 }
 
 }  // namespace

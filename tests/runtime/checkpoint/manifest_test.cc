@@ -80,6 +80,8 @@ TEST(ManifestTest, SkipsAndLossScaleComeBackAndAreOptional) {
   EXPECT_EQ(decode_manifest(encode(manifest), "m")->loss_scale, std::nullopt);
   manifest.skipped_steps = 3;
   manifest.consecutive_skips = 1;
+  EXPECT_EQ(encode(manifest).find("items"), std::string::npos);
+  manifest.num_items = 1 << 20;
   manifest.loss_scale = {.scale = 0x1p-3, .good_steps = 17, .hysteresis = 2};
   const auto decoded = decode_manifest(encode(manifest), "m");
   ASSERT_TRUE(decoded) << decoded.error().message;
@@ -88,7 +90,8 @@ TEST(ManifestTest, SkipsAndLossScaleComeBackAndAreOptional) {
   // Written before there were any.
   nlohmann::json envelope = nlohmann::json::parse(encode(manifest));
   nlohmann::json& body = envelope["manifest"];
-  for (const char* key : {"skippedSteps", "consecutiveSkips", "lossScale"}) body.erase(key);
+  for (const char* key : {"skippedSteps", "consecutiveSkips", "items", "lossScale"})
+    body.erase(key);
   const std::string text = body.dump();
   char digits[9];
   std::snprintf(digits, sizeof digits, "%08x", crc32c(std::as_bytes(std::span(text))));
@@ -97,6 +100,7 @@ TEST(ManifestTest, SkipsAndLossScaleComeBackAndAreOptional) {
   ASSERT_TRUE(older) << older.error().message;
   EXPECT_EQ(older->skipped_steps, 0);
   EXPECT_EQ(older->consecutive_skips, 0);
+  EXPECT_EQ(older->num_items, 0);
   EXPECT_EQ(older->loss_scale, std::nullopt);
 }
 

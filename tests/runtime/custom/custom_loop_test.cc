@@ -2,6 +2,7 @@
 // torch, what goes wrong, and what goes on from a checkpoint.
 #include "runtime/custom/custom_loop.h"
 
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 #include <span>
@@ -57,6 +58,23 @@ class CustomLoopTest : public testing::Test {
     return left(name);
   }
 
+  // The tensor of an exported model, of the shape of `like`.
+  at::Tensor exported(const std::string& name, const std::string& tensor,
+                      const at::Tensor& like) const {
+    const auto reader =
+        SafetensorsReader::open(folder_.path(name) + "/model/model.safetensors").value();
+    at::Tensor values = at::empty(like.sizes(), at::kFloat);
+    const std::span<float> out(values.data_ptr<float>(), static_cast<size_t>(values.numel()));
+    EXPECT_TRUE(reader.read(reader.tensors().at(tensor), 0, std::as_writable_bytes(out)));
+    return values;
+  }
+  std::vector<json> metrics(const std::string& name) const {
+    std::vector<json> lines;
+    std::ifstream file(folder_.path(name) + "/metrics.jsonl");
+    for (std::string line; std::getline(file, line);) lines.push_back(json::parse(line));
+    return lines;
+  }
+
   support::TemporaryFolder folder_;
 };
 
@@ -69,7 +87,7 @@ TEST_F(CustomLoopTest, HasTheSameBitsOnAnyRanksAndStrategy) {
   EXPECT_EQ(run("zero1", 2, {{"strategy", "zero1"}}), alone);
   EXPECT_EQ(run("zero2", 4, {{"strategy", "zero2"}}), alone);
   EXPECT_EQ(run("zero3of1", 1, {{"strategy", "zero3"}}), alone);
-  EXPECT_EQ(run("zero3of2", 2, {{"strategy", "zero3"}, {"evaluateEvery", 1}}), alone);
+  EXPECT_EQ(run("zero3of2", 2, {{"strategy", "zero3"}}), alone);
   EXPECT_EQ(run("zero3of4", 4, {{"strategy", "zero3"}}), alone);
   EXPECT_EQ(run("hybrid", 4, {{"strategy", "zero3"}, {"shardRanks", 2}}), alone);
   EXPECT_NE(run("undropped", 1, {{"dropout", 0.0}}).curve, alone.curve);
@@ -80,7 +98,37 @@ TEST_F(CustomLoopTest, HasTheSameBitsInBf16AndWithAFrozenBlock) {
   EXPECT_EQ(run("bf16-zero3", 2, {{"bf16", true}, {"strategy", "zero3"}}), bf16);
   const Left frozen = run("frozen", 1, {{"fault", "frozen"}});
   EXPECT_EQ(run("frozen-zero2", 2, {{"fault", "frozen"}, {"strategy", "zero2"}}), frozen);
-  EXPECT_NE(frozen.model, bf16.model);
+  EXPECT_NE(bf16.model, run("fp32", 1, json::object()).model);
+
+  torch::manual_seed(7);
+  const std::vector<CustomBlock> before = byte_model(/*dropout=*/0.2);
+  const auto is_as_before = [&](size_t block, const std::string& tensor) {
+    const at::Tensor first = before[block].module->named_parameters()[tensor];
+    return torch::equal(exported("frozen", before[block].name + "." + tensor, first), first);
+  };
+  EXPECT_TRUE(is_as_before(0, "weight"));
+  EXPECT_FALSE(is_as_before(1, "conv.weight"));
+  EXPECT_FALSE(is_as_before(4, "weight"));
+}
+
+TEST_F(CustomLoopTest, EvaluatesToTheSameBitsHoweverTheRanksShareIt) {
+  const auto evaluations = [&](const std::string& name, int ranks, const std::string& strategy) {
+    const std::string file = folder_.path(name + "-evaluations");
+    run(name, ranks, {{"strategy", strategy}, {"steps", 2}, {"evaluateInto", file}});
+    return read_text(file);
+  };
+  const std::string alone = evaluations("alone", 1, "ddp");
+  EXPECT_EQ(std::count(alone.begin(), alone.end(), ' '), 2 * 4) << alone;
+  EXPECT_EQ(evaluations("zero2", 4, "zero2"), alone);
+  EXPECT_EQ(evaluations("zero3", 2, "zero3"), alone);
+}
+
+TEST_F(CustomLoopTest, WhatFrozenBlocksBringForthIsNotHeldForBackward) {
+  run("held", 1, {{"fault", "held"}, {"steps", 1}});
+}
+
+TEST_F(CustomLoopTest, UpdatesWithTheOptionsLearningRateUnlessGivenOne) {
+  EXPECT_EQ(run("options", 1, {{"optionsLr", true}}), run("given", 1, json::object()));
 }
 
 // Losses of the same steps in a plain loop of torch, one process, AdamW and clipping as torch has
@@ -161,6 +209,67 @@ TEST_F(CustomLoopTest, ASigtermSavesTheStepAndOtherRanksGoOnWithTheSameBits) {
   EXPECT_EQ(left("stopped"), undisturbed);
 }
 
+TEST_F(CustomLoopTest, ACrashedRunGoesOnFromItsLastCheckpointWithTheSameBitsAndCounts) {
+  const json job = {{"steps", 6}, {"uneven", true}};
+  const Left undisturbed = run("undisturbed", 1, job);
+  json crashing = job;
+  crashing.update({{"checkpointEvery", 2}, {"atStep", 5}, {"signal", SIGKILL}});
+  Gang crashed(gang("crashed", 1, crashing));
+  EXPECT_EQ(crashed.wait(), std::vector<int>{-SIGKILL});
+  json going_on = job;
+  going_on.update({{"checkpointEvery", 2}, {"strategy", "zero3"}});
+  Gang resumed(gang("crashed", 2, going_on, /*attempt=*/1));
+  EXPECT_EQ(resumed.wait(), std::vector<int>(2, kSucceeded)) << resumed.log(0);
+  EXPECT_NE(resumed.log(0).find(" resumed "), std::string::npos);
+  EXPECT_NE(resumed.log(0).find("step=4 "), std::string::npos) << resumed.log(0);
+  EXPECT_EQ(left("crashed"), undisturbed);
+  for (const char* const name : {"undisturbed", "crashed"}) {
+    int64_t items = 0;
+    const std::vector<json> lines = metrics(name);
+    ASSERT_EQ(lines.size(), 6u);
+    for (int64_t step = 0; step < 6; ++step) {
+      items += 4 * (kBatch * kSeq - step);
+      EXPECT_EQ(lines[static_cast<size_t>(step)].at("tokens"), items) << name;
+    }
+  }
+}
+
+TEST_F(CustomLoopTest, TheMakingOfABatchIsOfTheStepAndAnUnknownCostIsNotTold) {
+  run("slow", 1, {{"steps", 2}, {"microBatches", 1}, {"dataMillis", 30}});
+  for (const json& line : metrics("slow")) {
+    EXPECT_GE(line.at("data_seconds").get<double>(), 0.03) << line;
+    EXPECT_FALSE(line.contains("flops_per_second"));
+  }
+}
+
+TEST_F(CustomLoopTest, ARankWithoutItsJobFileSaysWhichRankItIs) {
+  support::GangOptions options = gang("early", 2, json::object());
+  options.env["LOCKSTEP_JOB"] = folder_.path("no-job.json");
+  Gang ranks(options);
+  EXPECT_EQ(ranks.wait(), std::vector<int>(2, static_cast<int>(ExitCode::kInputNotFound)));
+  EXPECT_NE(ranks.log(1).find("rank=1"), std::string::npos) << ranks.log(1);
+  ASSERT_TRUE(ranks.last_words(1));
+  EXPECT_NE(ranks.last_words(1)->message.find("no-job.json"), std::string::npos);
+}
+
+TEST_F(CustomLoopTest, AJobForOtherRanksIsRefused) {
+  support::GangOptions options = gang("others", 1, json::object());
+  options.job["ranks"] = 3;
+  Gang ranks(options);
+  EXPECT_EQ(ranks.wait(), std::vector<int>{static_cast<int>(ExitCode::kInvalidConfig)});
+  EXPECT_NE(ranks.last_words(0)->message.find("the job is for 3 ranks"), std::string::npos);
+}
+
+// Names, shapes and the sizes of units are the same.
+TEST_F(CustomLoopTest, AModelWhoseParametersChangePlacesDoesNotGoOnFromACheckpoint) {
+  Gang first(gang("out", 1, {{"atStep", 1}, {"scale", "ab"}}));
+  EXPECT_EQ(first.wait(), std::vector<int>{static_cast<int>(ExitCode::kPreempted)});
+  Gang second(gang("out", 1, {{"scale", "ba"}}, 1));
+  EXPECT_EQ(second.wait(), std::vector<int>{static_cast<int>(ExitCode::kInvalidConfig)});
+  EXPECT_NE(second.last_words(0)->message.find("train.model.custom was "), std::string::npos)
+      << second.last_words(0)->message;
+}
+
 TEST_F(CustomLoopTest, AnotherModelDoesNotGoOnFromACheckpoint) {
   Gang first(gang("out", 1, {{"atStep", 1}}));
   EXPECT_EQ(first.wait(), std::vector<int>{static_cast<int>(ExitCode::kPreempted)});
@@ -213,9 +322,17 @@ INSTANTIATE_TEST_SUITE_P(
                     Mistake{"weights", 2, "block 'gru': the first weights of rank 1 differ"},
                     Mistake{"shapes", 1, "block 'gru': "},
                     Mistake{"nothing-to-train", 1, "no block has a parameter to train"},
-                    Mistake{"auto", 1, "options.parallelism.strategy is auto"},
-                    Mistake{"wire", 1, "options.parallelism: reduceDtype bf16 needs"},
-                    Mistake{"fp16", 1, "fp16"}, Mistake{"twice", 1, "forward_backward() after"}),
+                    Mistake{"auto", 1, "options.parallelism.strategy: is auto"},
+                    Mistake{"wire", 1, "options.parallelism.reduce_dtype: bf16 needs"},
+                    Mistake{"fp16", 1, "fp16"},
+                    Mistake{"bucket", 1, "options.parallelism.bucket_bytes: must be from 64Ki"},
+                    Mistake{"momentum", 1, "options.optimizer.momentum: is of sgd only"},
+                    Mistake{"betas", 1, "options.optimizer.beta1: must be less than 1"},
+                    Mistake{"eps", 1, "options.optimizer.eps: must be a finite number"},
+                    Mistake{"bounds", 1, "options.checkpoint.keep: must be at least 1, found 0"},
+                    Mistake{"lr", 1, "update() with a learning rate of nan"},
+                    Mistake{"finish", 1, "finish() after 1 of 4 micro-batches"},
+                    Mistake{"twice", 1, "forward_backward() after"}),
     [](const auto& mistake) {
       std::string name = mistake.param.fault;
       std::erase(name, '-');

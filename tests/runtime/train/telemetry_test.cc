@@ -25,6 +25,7 @@ class TelemetryTest : public testing::Test {
             .learning_rate = 3e-4,
             .step_tokens = 64,
             .loss_tokens = 60,
+            .run_tokens = 64 * step,
             .step_seconds = 0.5,
             .busy_seconds = {0.25, 0.375},
             .stop = false};
@@ -145,6 +146,8 @@ TEST_F(TelemetryTest, MetricsLineHasTheDocumentedFields) {
       "\"resident_peak_bytes\": 8192}");
   logged.cost.peak_flops_per_second = 256;
   EXPECT_NE(encode_metrics_line(logged).find("\"mfu\": 0.5,"), std::string::npos);
+  logged.cost = {};
+  EXPECT_EQ(encode_metrics_line(logged).find("flops"), std::string::npos);
 }
 
 // Steps 2 to 10 are one line: what was measured is their mean.

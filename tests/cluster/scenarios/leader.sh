@@ -19,7 +19,8 @@ own_job() { # name
   printf '  command: [/bin/sh, -c, "test $LOCKSTEP_ATTEMPT = 1 || exec sleep 600"]\n'
 }
 running() { [ "$(status "$1" attempt) $(status "$1" ranks.running)" = "$2 2" ]; } # job attempt
-kubectl get pods --watch --output-watch-events -o 'jsonpath={.type} {.object.metadata.name}{"\n"}' >"$work/pods.log" &
+# Not the function: the shell around it would be killed in its place, and who waits for our output would wait for the watch.
+"$BIN/kubectl" --namespace "$scenario" get pods --watch --output-watch-events -o 'jsonpath={.type} {.object.metadata.name}{"\n"}' >"$work/pods.log" 2>/dev/null &
 watcher=$!
 trap 'rc=$?; kill "$watcher" 2>/dev/null || :; stop "operator-$scenario-a" KILL; stop "operator-$scenario-b" KILL; cleanup $rc' EXIT
 

@@ -127,7 +127,7 @@ std::string fish_script(const std::vector<VerbWords>& verbs) {
       text += seen + " -l " + flag.name.substr(2) + " -d " + in_quotes(flag.what, true);
       if (flag.takes_value) text += " -r";
       if (!flag.choices.empty()) text += " -f -a " + in_quotes(joined(flag.choices), true);
-      text += "\n";
+      text += '\n';
     }
     if (!verb.choices.empty())
       text += seen + " -f -a " + in_quotes(joined(verb.choices), true) + "\n";
@@ -157,8 +157,8 @@ std::vector<VerbWords> words_of(const CLI::App& app) {
 }
 
 const std::vector<std::string>& shells() {
-  static const std::vector<std::string> kShells = {"bash", "zsh", "fish"};
-  return kShells;
+  static const std::vector<std::string> shells = {"bash", "zsh", "fish"};
+  return shells;
 }
 
 std::string completion_script(const std::string& shell, const std::vector<VerbWords>& verbs) {

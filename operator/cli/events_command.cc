@@ -15,23 +15,23 @@ using nlohmann::json;
 
 namespace {
 
-std::string text(const json& object, const char* name) {
+std::string text_of(const json& object, const char* name) {
   const auto found = object.find(name);
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
 std::string last_seen(const json& event) {
   for (const char* name : {"lastTimestamp", "eventTime", "firstTimestamp"}) {
-    if (const std::string time = text(event, name); !time.empty()) return time;
+    if (const std::string time = text_of(event, name); !time.empty()) return time;
   }
-  return text(event.value("metadata", json::object()), "creationTimestamp");
+  return text_of(event.value("metadata", json::object()), "creationTimestamp");
 }
 
 bool is_about(const json& event, const std::string& job) {
   const json about = event.value("involvedObject", json::object());
-  const std::string name = text(about, "name");
-  if (text(about, "kind") == api::kKind) return name == job;
-  return text(about, "kind") == "Pod" && plan::parse_pod_name(job, name).has_value();
+  const std::string name = text_of(about, "name");
+  if (text_of(about, "kind") == api::kKind) return name == job;
+  return text_of(about, "kind") == "Pod" && plan::parse_pod_name(job, name).has_value();
 }
 
 std::vector<std::string> row_of(const json& event, api::Time now) {
@@ -42,9 +42,9 @@ std::vector<std::string> row_of(const json& event, api::Time now) {
                             : 1;
   std::string seen = time ? api::format_duration(now - *time) : "<unknown>";
   if (count > 1) seen.append(" (x").append(std::to_string(count)).append(")");
-  const std::string kind = text(about, "kind") == "Pod" ? "pod/" : "trainingjob/";
-  return {seen, text(event, "type"), text(event, "reason"), kind + text(about, "name"),
-          text(event, "message")};
+  const std::string kind = text_of(about, "kind") == "Pod" ? "pod/" : "trainingjob/";
+  return {seen, text_of(event, "type"), text_of(event, "reason"), kind + text_of(about, "name"),
+          text_of(event, "message")};
 }
 
 }  // namespace

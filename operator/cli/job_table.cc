@@ -36,7 +36,7 @@ std::string render_table(const std::vector<std::vector<std::string>>& rows) {
       text += row[i];
       if (i + 1 < row.size()) text.append(widths[i] - row[i].size() + 3, ' ');
     }
-    text += "\n";
+    text += '\n';
   }
   return text;
 }

@@ -215,9 +215,9 @@ std::optional<RankExit> cause_of(const AttemptRecord& attempt) {
 }
 
 const std::vector<Point>& series_of(const RunRecord& run, const std::string& key) {
-  static const std::vector<Point> kNone;
+  static const std::vector<Point> none;
   const auto found = run.series.find(key);
-  return found == run.series.end() ? kNone : found->second;
+  return found == run.series.end() ? none : found->second;
 }
 
 std::optional<double> median(const std::vector<Point>& points) {

@@ -147,7 +147,7 @@ std::vector<VerbWords> words_of(const CLI::App& app) {
       for (const std::string& name : option->get_lnames()) {
         words.flags.push_back({.name = "--" + name,
                                .what = option->get_description(),
-                               .takes_value = option->get_type_size() > 0,
+                               .takes_value = option->get_items_expected_max() > 0,
                                .choices = choices});
       }
     }

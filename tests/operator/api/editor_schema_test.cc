@@ -55,7 +55,9 @@ TEST(EditorSchemaTest, KnowsEveryFieldOfTheTable) {
   const json& steps = spec["train"]["properties"]["steps"];
   EXPECT_EQ(steps["type"], "integer");
   EXPECT_FALSE(steps["description"].get<std::string>().empty());
-  EXPECT_EQ(spec["train"]["properties"]["optimizer"]["properties"]["lr"]["exclusiveMinimum"], 0);
+  const json& beta = spec["train"]["properties"]["optimizer"]["properties"]["betas"]["items"];
+  EXPECT_EQ(beta["exclusiveMaximum"], 1);
+  EXPECT_FALSE(beta.contains("maximum"));
 }
 
 }  // namespace

@@ -23,22 +23,37 @@ echo '{"rank":0,"step":100,"reason":"OutOfMemory","message":"m","hint":"h"}' >"$
 echo '2026-11-21T13:21:04.811Z info resumed step=100 folder=x' >"$work/run/logs/attempt-1/rank-0.log"
 "$bin/lockstep" report "$work/run" >/dev/null
 
-browse() { # name argument... : what the browser prints goes to name.out, its requests to name.net
-  local name=$1; shift
+# What the browser asks for, it asks of a port of this machine where nobody listens: what it wants for itself, too.
+browse() { # name page argument... : what the browser prints goes to name.out, its network log to name.net
+  local name=$1 page=$2; shift 2
   timeout 120 chromium --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update \
-    --disable-sync --disable-extensions --user-data-dir="$work/profile-$name" --window-size=1200,2600 --enable-logging=stderr \
-    --log-net-log="$work/$name.net" "$@" "file://$work/run/report.html" >"$work/$name.out" 2>"$work/$name.err" || fail "chromium: $(tail -n 5 "$work/$name.err")"
+    --disable-sync --disable-extensions --proxy-server=http://127.0.0.1:9 --proxy-bypass-list='<-loopback>' --user-data-dir="$work/profile-$name" \
+    --window-size=1200,2600 --enable-logging=stderr --log-net-log="$work/$name.net" "$@" "file://$page" >"$work/$name.out" 2>"$work/$name.err" \
+    || fail "chromium: $(tail -n 5 "$work/$name.err")"
 }
-browse dom --dump-dom
+# A page's own requests have its origin for their initiator; those of the browser have none.
+requests_of_page() { grep -E '"initiator":"(null|file:[^"]*)"' "$work/$1.net" | grep -oE '"url":"(https?|wss?)://[^"]*"' || true; }
+
+page=$work/run/report.html
+browse dom "$page" --dump-dom
 grep -q '<title>&lt;b&gt;bold&lt;/b&gt; - not finished</title>' "$work/dom.out" || fail "the title: $(grep -o '<title>.*</title>' "$work/dom.out")"
 [ "$(grep -o '<svg' "$work/dom.out" | wc -l)" = 7 ] || fail "not all charts are there"
 ! grep -q '<script' "$work/dom.out" || fail "a script came in"
 ! grep -E 'CONSOLE|Refused|violates' "$work/dom.err" || fail "the browser complains"
-! grep -oE '"url":"(https?|ws)://[^"]*"' "$work/dom.net" || fail "the page asked for something"
+[ -z "$(requests_of_page dom)" ] || fail "the page asks for $(requests_of_page dom)"
+# The same checks find what they look for: without the page's policy, and with it.
+request='<img src="http://127.0.0.1:9/picture.png">'
+echo "<!doctype html><title>x</title>$request" >"$work/asks.html"
+browse asks "$work/asks.html" --dump-dom
+[ -n "$(requests_of_page asks)" ] || fail "a request of a page is not seen"
+sed "s|<h1>|$request<h1>|" "$page" >"$work/forbidden.html"
+browse forbidden "$work/forbidden.html" --dump-dom
+[ -z "$(requests_of_page forbidden)" ] || fail "the policy lets a request pass"
+grep -q 'violates' "$work/forbidden.err" || fail "the policy is not the browser's"
 echo "ok: seven charts, no script, no complaint, no request"
 
-browse light --screenshot="$shots/light.png"
-browse dark --blink-settings=preferredColorScheme=0 --screenshot="$shots/dark.png"
+browse light "$page" --screenshot="$shots/light.png"
+browse dark "$page" --blink-settings=preferredColorScheme=0 --screenshot="$shots/dark.png"
 for shot in light dark; do
   [ "$(stat -c %s "$shots/$shot.png")" -gt 40000 ] || fail "$shot.png shows next to nothing"
 done

@@ -1,6 +1,5 @@
 #include "operator/kube/http_client.h"
 
-#include <csignal>
 #include <deque>
 #include <utility>
 
@@ -11,6 +10,7 @@
 #include "operator/kube/mutex.h"
 #include "operator/kube/proxy.h"
 #include "operator/kube/warning.h"
+#include "runtime/common/broken_pipes.h"
 
 namespace lockstep::kube {
 namespace {
@@ -230,13 +230,6 @@ void HttpClient::observe(const HttpRequest& request, const std::string& code,
   options_.observer.on_request(request.method, code, host_, Clock::now() - begin);
 }
 
-void ignore_sigpipe() {
-  struct sigaction current {};
-  if (sigaction(SIGPIPE, nullptr, &current) == 0 && current.sa_handler == SIG_DFL) {
-    std::signal(SIGPIPE, SIG_IGN);
-  }
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Client>> make_http_client(const ClientConfig& config,
@@ -251,7 +244,7 @@ Result<std::unique_ptr<Client>> make_http_client(const ClientConfig& config,
   const ServerUrl url = base.url;
   std::unique_ptr<Credentials> credentials;
   ASSIGN_OR_RETURN(credentials, Credentials::make(config, std::move(base), read_file));
-  ignore_sigpipe();
+  common::ignore_broken_pipes();
   return std::unique_ptr<Client>(
       std::make_unique<HttpClient>(std::move(credentials), url, std::move(options)));
 }

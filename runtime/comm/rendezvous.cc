@@ -24,6 +24,7 @@
 #include "runtime/comm/shm_segment.h"
 #include "runtime/comm/single_collective.h"
 #include "runtime/comm/tcp_endpoint.h"
+#include "runtime/common/broken_pipes.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -275,6 +276,7 @@ std::unique_ptr<Collective> meet_in_time(const RendezvousOptions& options) {
 
 std::unique_ptr<Collective> connect(const RendezvousOptions& options) {
   if (options.world_size == 1) return make_single_collective();
+  common::ignore_broken_pipes();
   try {
     return meet_in_time(options);
   } catch (const c10::DistNetworkError& error) {

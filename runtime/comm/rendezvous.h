@@ -46,7 +46,8 @@ struct RendezvousOptions {
 // that all of them can use: shared memory if every rank can open the segment that rank 0 made, else
 // both shared memory and Gloo if group_hosts() finds two levels, else Gloo. kSharedMemory and kGloo
 // force one. A world of one rank needs no address.
-// Blocks up to `timeout`. Every rank of the attempt must call it once.
+// Blocks up to `timeout`. Every rank of the attempt must call it once. Sets SIGPIPE to be ignored
+// if it has its default action, or a write to a rank that died would end this one without a word.
 // Throws PortInUseError, RendezvousTimeoutError, BackendUnavailableError,
 // InterfaceNotFoundError, or PeerLostError if rank 0 goes away during the meeting.
 std::unique_ptr<Collective> connect(const RendezvousOptions& options);

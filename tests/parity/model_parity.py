@@ -82,7 +82,7 @@ CASES = {
     "gpt2, documents": ("gpt2", dict(vocab_size=61, n_embd=48, n_inner=40, n_layer=3, n_head=4, n_positions=64,
                                      initializer_range=0.2, attn_pdrop=0.0, embd_pdrop=0.0, resid_pdrop=0.0),
                         1, 61, [20, 41]),
-    "gpt2, exact gelu": ("gpt2", dict(vocab_size=61, n_embd=48, n_layer=2, n_head=4, n_positions=64, initializer_range=0.2,
+    "gpt2, exact gelu": ("gpt2", dict(vocab_size=61, n_embd=48, n_inner=56, n_layer=2, n_head=4, n_positions=64, initializer_range=0.2,
                                       activation_function="gelu", attn_pdrop=0.0, embd_pdrop=0.0, resid_pdrop=0.0),
                          2, 37, None),
     "gemma2": ("gemma2", GEMMA, 2, 37, None),

@@ -333,11 +333,12 @@ std::string message_after_kill_in_split(std::chrono::milliseconds delay) {
     _exit(0);
   }
   waitpid(peer, nullptr, 0);
-  waitpid(survivor, nullptr, 0);
+  int status = 0;
+  waitpid(survivor, &status, 0);
   std::ifstream file(path);
   std::string message(std::istreambuf_iterator<char>(file), {});
   std::filesystem::remove(path);
-  return message;
+  return status == 0 ? message : message + " status " + std::to_string(status);
 }
 
 TEST(RendezvousTest, NamesAPeerThatIsKilledWhileGlooMakesAGroup) {

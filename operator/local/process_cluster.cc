@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 
 #include "operator/plan/names.h"
 #include "operator/plan/render.h"
@@ -85,6 +86,14 @@ Result<void> ProcessCluster::apply_one(const plan::DeleteJob&) {
 }
 
 Result<void> ProcessCluster::apply_one(const plan::CreatePod& action) {
+  try {
+    return start(action);
+  } catch (const std::system_error& error) {  // no port
+    return Error{ErrorCode::kUnavailable, error.what(), "end other programs"};
+  }
+}
+
+Result<void> ProcessCluster::start(const plan::CreatePod& action) {
   Process process;
   process.view.name = action.name;
   process.view.uid = "process-" + std::to_string(next_uid_++);
@@ -97,11 +106,6 @@ Result<void> ProcessCluster::apply_one(const plan::CreatePod& action) {
 
   const int64_t attempt = process.view.attempt;
   RETURN_IF_ERROR(make_folder(attempt_dir(attempt)));
-  if (!master_ports_.contains(attempt)) master_ports_[attempt] = find_free_port();
-  process.metrics_port = find_free_port();
-  if (master_ports_[attempt] == 0 || process.metrics_port == 0) {
-    return Error{ErrorCode::kUnavailable, "no free TCP port on 127.0.0.1", "end other programs"};
-  }
   ProcessPlace place;
   place.log_file = log_file(attempt, action.rank);
   process.termination_file = attempt_dir(attempt) + "/rank-" + std::to_string(action.rank) + ".end";
@@ -115,8 +119,8 @@ Result<void> ProcessCluster::apply_one(const plan::CreatePod& action) {
   place.output = options_.output;
   place.runtime_program = options_.runtime_program;
   place.output_mode = options_.output_mode;
-  place.master_port = master_ports_[attempt];
-  place.metrics_port = process.metrics_port;
+  place.master_port = master_ports_[attempt].number();
+  place.metrics_port = process.metrics_port.number();
   ASSIGN_OR_RETURN(process.pid, start_rank(rank_command(action.body, place)));
   processes_[action.name] = std::move(process);
   return {};
@@ -194,7 +198,7 @@ void ProcessCluster::kill_all() {
 std::optional<int> ProcessCluster::metrics_port(int64_t attempt, int64_t rank) const {
   for (const auto& [name, process] : processes_) {
     const bool matches = process.view.attempt == attempt && process.view.rank == rank;
-    if (matches && !process.ended()) return process.metrics_port;
+    if (matches && !process.ended()) return process.metrics_port.number();
   }
   return std::nullopt;
 }

@@ -12,6 +12,7 @@
 
 #include "operator/local/rank_process.h"
 #include "operator/plan/plan.h"
+#include "runtime/common/loopback_port.h"
 #include "runtime/common/result.h"
 
 namespace lockstep::local {
@@ -47,7 +48,7 @@ class ProcessCluster {
   struct Process {
     plan::PodView view;
     pid_t pid = 0;
-    int metrics_port = 0;
+    common::LoopbackPort metrics_port;
     std::string termination_file;
     std::optional<std::chrono::steady_clock::time_point> kill_at;
     bool ended() const { return view.exit.has_value(); }
@@ -64,6 +65,7 @@ class ProcessCluster {
   common::Result<void> apply_one(const plan::DeletePod& action);
   common::Result<void> apply_one(const plan::DeleteConfigMap& action);
   common::Result<void> apply_one(const plan::DeleteJob& action);
+  common::Result<void> start(const plan::CreatePod& action);  // throws std::system_error
   void reap(Process& process);
   std::string attempt_dir(int64_t attempt) const;
 
@@ -71,7 +73,7 @@ class ProcessCluster {
   std::map<std::string, Process> processes_;      // by pod name
   std::map<std::string, ConfigMap> config_maps_;  // by name
   std::vector<plan::ChildView> services_;
-  std::map<int64_t, int> master_ports_;  // by attempt
+  std::map<int64_t, common::LoopbackPort> master_ports_;  // by attempt
   int next_uid_ = 1;
 };
 

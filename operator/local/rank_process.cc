@@ -6,11 +6,8 @@
 #include <string>
 #include <vector>
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,19 +72,6 @@ std::optional<int> reap_rank(pid_t pid) {
   int status = 0;
   if (waitpid(pid, &status, WNOHANG) != pid) return std::nullopt;
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-int find_free_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return 0;
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  const bool bound = bind(fd, generic, length) == 0 && getsockname(fd, generic, &length) == 0;
-  close(fd);
-  return bound ? ntohs(address.sin_port) : 0;
 }
 
 }  // namespace lockstep::local

@@ -17,7 +17,4 @@ common::Result<pid_t> start_rank(const RankCommand& command);
 // The exit code of an ended child, 128 + signal if a signal ended it; nothing while it runs.
 std::optional<int> reap_rank(pid_t pid);
 
-// A TCP port on 127.0.0.1 that was free just now; 0 if there is none.
-int find_free_port();
-
 }  // namespace lockstep::local

@@ -10,16 +10,14 @@
 #include <system_error>
 #include <vector>
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "runtime/comm/rendezvous.h"
 #include "runtime/common/exit_code.h"
+#include "runtime/common/loopback_port.h"
 #include "runtime/train/run_error.h"
 
 namespace lockstep::runtime {
@@ -33,21 +31,6 @@ constexpr std::chrono::seconds kCauseDelay{10};
 
 [[noreturn]] void throw_errno(const std::string& what) {
   throw std::system_error(errno, std::generic_category(), what);
-}
-
-// A port of loopback that was free just now.
-int free_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  auto* const generic = reinterpret_cast<sockaddr*>(&address);
-  if (fd < 0 || bind(fd, generic, length) != 0 || getsockname(fd, generic, &length) != 0) {
-    throw_errno("no free port");
-  }
-  close(fd);
-  return ntohs(address.sin_port);
 }
 
 // The signals that the parent waits for.
@@ -107,7 +90,6 @@ bool has_own_failure(const End& end) {
 class LocalRanks {
  public:
   LocalRanks(const LocalRanksOptions& options, const std::function<void(Collective&)>& body) {
-    const int port = free_port();
     ranks_.reserve(static_cast<size_t>(options.num_ranks));
     for (int rank = 0; rank < options.num_ranks; ++rank) {
       int report[2] = {-1, -1};
@@ -121,7 +103,7 @@ class LocalRanks {
         if (getppid() != parent) _exit(static_cast<int>(ExitCode::kPeerLost));
         const sigset_t signals = awaited_signals();
         sigprocmask(SIG_UNBLOCK, &signals, nullptr);
-        live(rank, port, report[1], options, body);
+        live(rank, port_.number(), report[1], options, body);
       }
       close(report[1]);
       ranks_.push_back({.pid = pid, .report = report[0]});
@@ -166,6 +148,7 @@ class LocalRanks {
     return common::decode_termination_message({text, static_cast<size_t>(size)});
   }
 
+  const common::LoopbackPort port_;  // where the ranks meet
   std::vector<Rank> ranks_;
 };
 

@@ -11,11 +11,8 @@
 #include <system_error>
 #include <thread>
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -57,26 +54,12 @@ std::string read_text(const std::string& path) {
   return text.str();
 }
 
-int free_port() {
-  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  if (bind(listener, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    raise_errno("free_port");
-  }
-  close(listener);
-  return ntohs(address.sin_port);
-}
-
 Gang::Gang(const GangOptions& options)
     : prefix_(options.folder + "/attempt-" + std::to_string(options.attempt) + "-") {
   std::filesystem::create_directories(options.folder);
   const std::string job_path = prefix_ + "job.json";
   write_text(job_path, options.job.dump());
-  const std::string port = std::to_string(free_port());
+  const std::string port = std::to_string(port_.number());
   for (int rank = 0; rank < options.num_ranks; ++rank) {
     std::map<std::string, std::string> env = {
         {"RANK", std::to_string(rank)},

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "runtime/common/exit_code.h"
+#include "runtime/common/loopback_port.h"
 
 namespace lockstep::support {
 
@@ -31,8 +32,6 @@ class TemporaryFolder {
 void write_text(const std::string& path, const std::string& text);
 // The file's bytes; empty if it cannot be read.
 std::string read_text(const std::string& path);
-// A TCP port of loopback that nobody listens on now.
-int free_port();
 
 struct GangOptions {
   std::string runtime;  // path of lockstep-runtime
@@ -75,6 +74,7 @@ class Gang {
   pid_t spawn(int rank, const std::map<std::string, std::string>& env);
   bool reap_finished();
 
+  common::LoopbackPort port_;  // where the ranks meet
   std::string prefix_;
   std::vector<pid_t> pids_;  // 0 = reaped
   std::vector<int> exit_codes_;

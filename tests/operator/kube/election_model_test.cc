@@ -245,15 +245,17 @@ Verdict explore(Mistake mistake, std::size_t max_states) {
   return verdict;
 }
 
-constexpr std::size_t kMaxStates = kIsInstrumented ? 20'000 : 3'000'000;
+constexpr std::size_t kMaxStates = 3'000'000;
+// Without a mistake all states are looked at, which takes an instrumented program minutes.
+constexpr std::size_t kMaxSoundStates = kIsInstrumented ? 20'000 : kMaxStates;
 
 TEST(ElectionModelTest, NeverMayTwoWriteAtOnce) {
-  const Verdict verdict = explore(Mistake::kNone, kMaxStates);
+  const Verdict verdict = explore(Mistake::kNone, kMaxSoundStates);
   std::cout << verdict.num_states << " states, in " << verdict.num_led << " somebody may write\n";
   EXPECT_FALSE(verdict.two_may_write);
   EXPECT_GT(verdict.num_led, 1000U);
   if (!kIsInstrumented) {
-    EXPECT_LT(verdict.num_states, kMaxStates) << "not all were looked at";
+    EXPECT_LT(verdict.num_states, kMaxSoundStates) << "not all were looked at";
   }
 }
 

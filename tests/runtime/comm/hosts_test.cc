@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "runtime/comm/rendezvous.h"
+#include "runtime/common/loopback_port.h"
 #include "tests/runtime/comm/collective_checks.h"
-#include "tests/runtime/comm/free_port.h"
 #include "tests/runtime/comm/host_folders.h"
 #include "tests/runtime/comm/rank_threads.h"
 
@@ -41,9 +41,9 @@ RendezvousOptions hosts_options(const HostFolders& hosts, int rank, int port) {
 TEST_P(HostsTest, MovesBytesOnAllLevels) {
   const Case& param = GetParam();
   const HostFolders hosts(param.host_of);
-  const int port = free_port();
+  const common::LoopbackPort port;
   run_ranks(hosts.num_ranks(), [&](int rank) {
-    const auto collective = connect(hosts_options(hosts, rank, port));
+    const auto collective = connect(hosts_options(hosts, rank, port.number()));
     EXPECT_EQ(collective->backend(), param.expected);
     EXPECT_THAT(collective->topology().reason, HasSubstr(param.reason));
     EXPECT_EQ(collective->rank(), rank);
@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(
 // /dev/shm.
 TEST(TwoLevelsTest, TellsWhyAHostHasNoSegment) {
   const HostFolders hosts({0, 0, 1, 1});
-  const int port = free_port();
+  const common::LoopbackPort port;
   const std::string path = hosts.of_rank(0) + "/reason-";
   std::vector<pid_t> ranks;
   for (int rank = 0; rank < 4; ++rank) {
@@ -79,7 +79,7 @@ TEST(TwoLevelsTest, TellsWhyAHostHasNoSegment) {
     signal(SIGXFSZ, SIG_IGN);
     if (rank < 2) setrlimit(RLIMIT_FSIZE, &small);
     try {
-      const auto collective = connect(hosts_options(hosts, rank, port));
+      const auto collective = connect(hosts_options(hosts, rank, port.number()));
       std::ofstream(path + std::to_string(rank))
           << collective->backend() << ": " << collective->topology().reason;
       check_all_to_all(*collective, 100, 0);
@@ -104,9 +104,9 @@ TEST(TwoLevelsTest, TellsWhyAHostHasNoSegment) {
 TEST(TwoLevelsTest, NamesTheRankThatDivergesOnEitherLevel) {
   const HostFolders hosts({0, 0, 1, 1});
   for (const int divergent : {1, 2}) {
-    const int port = free_port();
+    const common::LoopbackPort port;
     run_ranks(4, [&](int rank) {
-      const auto collective = connect(hosts_options(hosts, rank, port));
+      const auto collective = connect(hosts_options(hosts, rank, port.number()));
       check_divergence(*collective, divergent);
     });
   }
@@ -116,13 +116,13 @@ TEST(TwoLevelsTest, NamesTheRankThatDivergesOnEitherLevel) {
 TEST(TwoLevelsTest, NamesALateRankOnEitherLevel) {
   const HostFolders hosts({0, 0, 1, 1});
   const std::vector<Reach> reaches = {Reach::kWorld, Reach::kInside, Reach::kAcross};
-  const std::vector<int> ports = {free_port(), free_port(), free_port()};
+  const std::array<common::LoopbackPort, 3> ports;
   std::array<std::atomic<int>, 3> num_timeouts{};
   std::array<std::atomic<int>, 3> num_done{};
   run_ranks(12, [&](int thread) {
     const auto world = static_cast<size_t>(thread / 4);
     const int rank = thread % 4;
-    RendezvousOptions options = hosts_options(hosts, rank, ports[world]);
+    RendezvousOptions options = hosts_options(hosts, rank, ports[world].number());
     options.timeout = std::chrono::milliseconds(4000);
     const auto collective = connect(options);
     std::vector<std::byte> bytes(64);
@@ -151,13 +151,13 @@ TEST(TwoLevelsTest, NamesALateRankOnEitherLevel) {
 // Rank 3 of two hosts is killed between two operations; returns what the others threw.
 TEST(TwoLevelsTest, NamesAKilledRankOnEitherLevel) {
   const HostFolders hosts({0, 0, 1, 1});
-  const int port = free_port();
+  const common::LoopbackPort port;
   const std::string path = hosts.of_rank(0) + "/message-";
   std::vector<pid_t> ranks;
   for (int rank = 0; rank < 4; ++rank) {
     ranks.push_back(fork());
     if (ranks.back() != 0) continue;
-    const auto collective = connect(hosts_options(hosts, rank, port));
+    const auto collective = connect(hosts_options(hosts, rank, port.number()));
     check_all_to_all(*collective, 100, 0);
     if (rank == 3) kill(getpid(), SIGKILL);
     std::vector<std::byte> own(5000);

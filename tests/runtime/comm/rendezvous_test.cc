@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "runtime/comm/tcp_endpoint.h"
+#include "runtime/common/loopback_port.h"
 #include "tests/runtime/comm/collective_checks.h"
-#include "tests/runtime/comm/free_port.h"
 #include "tests/runtime/comm/rank_threads.h"
 
 namespace lockstep::runtime {
@@ -57,9 +57,10 @@ class RendezvousBackendTest : public testing::TestWithParam<Case> {};
 
 TEST_P(RendezvousBackendTest, MeetsAndMovesBytes) {
   const Case& param = GetParam();
-  const int port = free_port();
+  const common::LoopbackPort port;
   run_ranks(param.world_size, [&](int rank) {
-    const auto collective = connect(local_options(rank, param.world_size, port, param.backend));
+    const auto collective =
+        connect(local_options(rank, param.world_size, port.number(), param.backend));
     EXPECT_EQ(collective->backend(), param.expected);
     EXPECT_EQ(collective->rank(), rank);
     check_backend(*collective, 65536);
@@ -75,25 +76,26 @@ INSTANTIATE_TEST_SUITE_P(Worlds, RendezvousBackendTest,
                                          Case{4, Backend::kSharedMemory, "shared-memory"}));
 
 TEST(RendezvousTest, LeavesNoSegmentBehind) {
-  const int port = free_port();
-  run_ranks(2, [&](int rank) { connect(local_options(rank, 2, port, Backend::kAuto)); });
+  const common::LoopbackPort port;
+  run_ranks(2, [&](int rank) { connect(local_options(rank, 2, port.number(), Backend::kAuto)); });
   EXPECT_EQ(num_segments(), 0);
 }
 
 TEST(RendezvousTest, NamesThePortInUse) {
-  const ListeningSocket taken = listen_as_master("127.0.0.1", 0);
-  const int port = port_of(taken.fd);
+  const common::LoopbackPort port;
+  const ListeningSocket taken = listen_as_master("127.0.0.1", port.number());
   try {
-    connect(local_options(0, 2, port, Backend::kAuto));
+    connect(local_options(0, 2, port.number(), Backend::kAuto));
     FAIL() << "the port is taken";
   } catch (const PortInUseError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("127.0.0.1 port " + std::to_string(port)));
+    EXPECT_THAT(error.what(), HasSubstr("127.0.0.1 port " + std::to_string(port.number())));
   }
   close(taken.fd);
 }
 
 TEST(RendezvousTest, NamesTheRanksThatDidNotCome) {
-  RendezvousOptions options = local_options(0, 3, free_port(), Backend::kAuto);
+  const common::LoopbackPort reserved;
+  RendezvousOptions options = local_options(0, 3, reserved.number(), Backend::kAuto);
   options.timeout = std::chrono::milliseconds(300);
   try {
     connect(options);
@@ -105,9 +107,9 @@ TEST(RendezvousTest, NamesTheRanksThatDidNotCome) {
 
 // Rank 0 awaits rank 1 first, who comes; and rank 1 awaits rank 0, who awaits rank 2.
 TEST(RendezvousTest, NamesOnlyTheRankThatDidNotCome) {
-  const int port = free_port();
-  run_ranks(2, [port](int rank) {
-    RendezvousOptions options = local_options(rank, 3, port, Backend::kAuto);
+  const common::LoopbackPort port;
+  run_ranks(2, [&port](int rank) {
+    RendezvousOptions options = local_options(rank, 3, port.number(), Backend::kAuto);
     options.timeout = std::chrono::milliseconds(rank == 0 ? 4000 : 2000);
     try {
       connect(options);
@@ -122,12 +124,12 @@ TEST(RendezvousTest, NamesOnlyTheRankThatDidNotCome) {
 // attempt's by then.
 TEST(RendezvousTest, AZombieOfAnEarlierAttemptDoesNotRejoin) {
   for (const Backend backend : {Backend::kAuto, Backend::kGloo}) {
-    const int port = free_port();
+    const common::LoopbackPort port;
     std::atomic<int> num_met{0};
     std::atomic<int> num_left_out{0};
     run_ranks(3, [&](int thread) {
       const bool is_zombie = thread == 2;  // also of rank 1
-      RendezvousOptions options = local_options(is_zombie ? 1 : thread, 2, port, backend);
+      RendezvousOptions options = local_options(is_zombie ? 1 : thread, 2, port.number(), backend);
       options.attempt = is_zombie ? 3 : 4;
       if (is_zombie) options.timeout = std::chrono::milliseconds(2000);
       try {
@@ -150,10 +152,10 @@ TEST(RendezvousTest, AZombieOfAnEarlierAttemptDoesNotRejoin) {
 
 // Nor does a new attempt take a zombie for the rank that it awaits.
 TEST(RendezvousTest, AnAttemptDoesNotTakeAZombieForItsPeer) {
-  const int port = free_port();
+  const common::LoopbackPort port;
   std::atomic<int> num_left_out{0};
   run_ranks(2, [&](int rank) {
-    RendezvousOptions options = local_options(rank, 2, port, Backend::kAuto);
+    RendezvousOptions options = local_options(rank, 2, port.number(), Backend::kAuto);
     options.attempt = rank == 0 ? 4 : 3;
     options.timeout = std::chrono::milliseconds(rank == 0 ? 4000 : 2000);
     try {
@@ -172,11 +174,11 @@ TEST(RendezvousTest, TheInterfaceThatIsNamedWins) {
   EXPECT_FALSE(address_of_interface("no-such-if", "127.0.0.1"));
   EXPECT_THAT(interfaces_towards("127.0.0.1"), HasSubstr("lo"));
   for (const std::string name : {"lo", "no-such-if"}) {
-    const int port = free_port();
+    const common::LoopbackPort port;
     std::atomic<int> num_connected{0};
     std::atomic<int> num_refused{0};
     run_ranks(2, [&](int rank) {
-      RendezvousOptions options = local_options(rank, 2, port, Backend::kGloo);
+      RendezvousOptions options = local_options(rank, 2, port.number(), Backend::kGloo);
       options.network_interface = name;
       try {
         check_all_to_all(*connect(options), 100, 0);
@@ -195,7 +197,8 @@ TEST(RendezvousTest, TheInterfaceThatIsNamedWins) {
 }
 
 TEST(RendezvousTest, SaysThatNobodyListens) {
-  RendezvousOptions options = local_options(1, 2, free_port(), Backend::kAuto);
+  const common::LoopbackPort reserved;
+  RendezvousOptions options = local_options(1, 2, reserved.number(), Backend::kAuto);
   options.timeout = std::chrono::milliseconds(100);
   try {
     connect(options);
@@ -209,9 +212,9 @@ TEST(RendezvousTest, SaysThatNobodyListens) {
 
 // As a rank 0 that was stopped: the system accepts connections, nobody answers.
 TEST(RendezvousTest, GivesUpAMasterThatDoesNotAnswer) {
-  const int port = free_port();
-  const ListeningSocket silent = listen_as_master("127.0.0.1", port);
-  RendezvousOptions options = local_options(1, 2, port, Backend::kAuto);
+  const common::LoopbackPort port;
+  const ListeningSocket silent = listen_as_master("127.0.0.1", port.number());
+  RendezvousOptions options = local_options(1, 2, port.number(), Backend::kAuto);
   options.timeout = std::chrono::milliseconds(300);
   EXPECT_THROW(connect(options), RendezvousTimeoutError);
   close(silent.fd);
@@ -219,7 +222,7 @@ TEST(RendezvousTest, GivesUpAMasterThatDoesNotAnswer) {
 
 // What two processes get when rank 0 cannot make a segment: no file of its own may have a byte.
 std::string backend_without_segment(Backend backend) {
-  const int port = free_port();
+  const common::LoopbackPort port;
   const auto rank_body = [&](int rank) {
     if (rank == 0) {
       signal(SIGXFSZ, SIG_IGN);
@@ -227,7 +230,7 @@ std::string backend_without_segment(Backend backend) {
       setrlimit(RLIMIT_FSIZE, &none);
     }
     try {
-      const auto collective = connect(local_options(rank, 2, port, backend));
+      const auto collective = connect(local_options(rank, 2, port.number(), backend));
       check_all_to_all(*collective, 100, 0);
       return collective->backend() == "gloo" ? 10 : 11;
     } catch (const BackendUnavailableError&) {
@@ -258,19 +261,19 @@ TEST(RendezvousTest, RefusesForcedSharedMemoryWithoutASegment) {
 
 // Rank 1 is killed between two operations; returns what rank 0 threw.
 std::string message_after_kill(Backend backend) {
-  const int port = free_port();
+  const common::LoopbackPort port;
   const std::string path =
       std::filesystem::temp_directory_path() / ("rendezvous-" + std::to_string(getpid()));
   const pid_t peer = fork();
   if (peer == 0) {
-    const auto collective = connect(local_options(1, 2, port, backend));
+    const auto collective = connect(local_options(1, 2, port.number(), backend));
     check_all_to_all(*collective, 100, 0);
     kill(getpid(), SIGKILL);
   }
   // In a process of its own too: torch's threads do not survive a later fork in this one.
   const pid_t survivor = fork();
   if (survivor == 0) {
-    const auto collective = connect(local_options(0, 2, port, backend));
+    const auto collective = connect(local_options(0, 2, port.number(), backend));
     check_all_to_all(*collective, 100, 0);
     std::vector<std::byte> send(20000);
     std::vector<std::byte> recv(20000);
@@ -297,11 +300,11 @@ TEST(RendezvousTest, NamesAKilledPeerOverGloo) {
 // Rank 1 is killed so long after it began to make a group, which may be made by then; returns what
 // rank 0 threw.
 std::string message_after_kill_in_split(std::chrono::milliseconds delay) {
-  const int port = free_port();
+  const common::LoopbackPort port;
   const std::string path =
       std::filesystem::temp_directory_path() / ("split-" + std::to_string(getpid()));
   const auto take_part = [&](int rank, const std::function<void()>& before_split) {
-    RendezvousOptions options = local_options(rank, 2, port, Backend::kGloo);
+    RendezvousOptions options = local_options(rank, 2, port.number(), Backend::kGloo);
     options.timeout = std::chrono::milliseconds(3000);
     const auto collective = connect(options);
     check_all_to_all(*collective, 100, 0);
@@ -350,9 +353,9 @@ TEST(RendezvousTest, NamesAPeerThatIsKilledWhileGlooMakesAGroup) {
 }
 
 TEST(RendezvousTest, NamesTheRankThatDivergesOverGloo) {
-  const int port = free_port();
+  const common::LoopbackPort port;
   run_ranks(3, [&](int rank) {
-    const auto collective = connect(local_options(rank, 3, port, Backend::kGloo));
+    const auto collective = connect(local_options(rank, 3, port.number(), Backend::kGloo));
     check_divergence(*collective, 2);
   });
 }
@@ -362,10 +365,10 @@ TEST(RendezvousTest, NamesAKilledPeerOverSharedMemory) {
 }
 
 TEST(RendezvousTest, GlooTellsALatePeerFromALostOne) {
-  const int port = free_port();
+  const common::LoopbackPort port;
   std::atomic<bool> done{false};
   run_ranks(2, [&](int rank) {
-    RendezvousOptions options = local_options(rank, 2, port, Backend::kGloo);
+    RendezvousOptions options = local_options(rank, 2, port.number(), Backend::kGloo);
     options.timeout = std::chrono::milliseconds(3000);
     const auto collective = connect(options);
     if (rank == 1) {  // there, but never taking part

@@ -3,7 +3,7 @@
 
 #include "runtime/comm/rendezvous.h"
 #include "runtime/common/choose_strategy.h"
-#include "tests/runtime/comm/free_port.h"
+#include "runtime/common/loopback_port.h"
 #include "tests/runtime/comm/host_folders.h"
 #include "tests/runtime/comm/rank_threads.h"
 #include "tests/runtime/parallel/equivalence.h"
@@ -27,12 +27,12 @@ TEST_P(GlooEquivalenceTest, GivesTheBitsOfOneRank) {
   run_rank(run, {.strategy = Strategy::kDdp}, *make_single_collective(), expected, mutex);
 
   SyntheticResult result = empty_result(run);
-  const int port = free_port();
+  const common::LoopbackPort port;
   run_ranks(GetParam().world_size, [&](int rank) {
     const auto collective = connect({.rank = rank,
                                      .world_size = GetParam().world_size,
                                      .master_addr = "127.0.0.1",
-                                     .master_port = port,
+                                     .master_port = port.number(),
                                      .backend = common::CommunicationConfig::Backend::kGloo,
                                      .timeout = kGenerousTimeout});
     run_rank(run, GetParam().config, *collective, result, mutex);
@@ -44,12 +44,12 @@ SyntheticResult run_hosts(const SyntheticRun& run, const common::ParallelismConf
                           const HostFolders& hosts) {
   std::mutex mutex;
   SyntheticResult result = empty_result(run);
-  const int port = free_port();
+  const common::LoopbackPort port;
   run_ranks(hosts.num_ranks(), [&](int rank) {
     const auto collective = connect({.rank = rank,
                                      .world_size = hosts.num_ranks(),
                                      .master_addr = "127.0.0.1",
-                                     .master_port = port,
+                                     .master_port = port.number(),
                                      .timeout = kGenerousTimeout,
                                      .shm_folder = hosts.of_rank(rank)});
     run_rank(run, config, *collective, result, mutex);
@@ -111,12 +111,12 @@ TEST(Bf16BetweenHostsTest, RoundsTheSumsOfHostsAndNothingInside) {
        {Row{two_hosts, Strategy::kZero2, 516.0F}, Row{two_hosts, Strategy::kDdp, 516.0F},
         Row{four_hosts, Strategy::kZero2, 514.0F}, Row{four_hosts, Strategy::kDdp, 512.0F}}) {
     const HostFolders hosts(row.host_of);
-    const int port = free_port();
+    const common::LoopbackPort port;
     run_ranks(4, [&](int rank) {
       const auto collective = connect({.rank = rank,
                                        .world_size = 4,
                                        .master_addr = "127.0.0.1",
-                                       .master_port = port,
+                                       .master_port = port.number(),
                                        .timeout = kGenerousTimeout,
                                        .shm_folder = hosts.of_rank(rank)});
       const auto parallelism = make_parallelism({.config = {.strategy = row.strategy,

@@ -44,10 +44,7 @@ Verdict take_folder(const std::string& field, const std::string& path, const std
 Verdict take_pretrained(const json& value, Draft& draft) {
   const std::string model = word_of(value);
   if (model.empty()) return broken("must name a model, found " + value.dump());
-  if (draft.map("train.tokenizer.type", "hf").fate == Fate::kRefused) {
-    draft.fill_in("train.tokenizer.type", "bytes",
-                  "the model's own tokenizer is not supported by this version");
-  }
+  draft.map("train.tokenizer.type", "hf");
   if (!is_hub_name(model)) return draft.map("train.model.path", model);
   return take_folder("train.model.path", "/models/" + name_of(model),
                      "download " + model + " into it", draft);

@@ -21,16 +21,30 @@ bool matches_something(const std::string& pattern) {
   return rc == 0;
 }
 
-// The config.json that the job's model is in; empty if it names no directory.
-std::string config_file_of(const api::TrainingJob& job) {
-  const nlohmann::json::json_pointer place("/model/path");
-  if (!job.spec.train.is_object() || !job.spec.train.contains(place)) return "";
-  return job.spec.train.at(place).get<std::string>() + "/config.json";
-}
-
 bool is_there(const std::string& path) {
   std::error_code unseen;
   return std::filesystem::exists(path, unseen);
+}
+
+// What the job has at `pointer` of train; empty if nothing.
+std::string path_at(const api::TrainingJob& job, const char* pointer) {
+  const nlohmann::json::json_pointer place(pointer);
+  if (!job.spec.train.is_object() || !job.spec.train.contains(place)) return "";
+  return job.spec.train.at(place).get<std::string>();
+}
+
+// The config.json that the job's model is in; empty if it names no directory.
+std::string config_file_of(const api::TrainingJob& job) {
+  const std::string folder = path_at(job, "/model/path");
+  return folder.empty() ? "" : folder + "/config.json";
+}
+
+void report_missing(const std::string& path, const char* field, common::Problems& problems) {
+  if (path.empty() || is_there(path)) return;
+  problems.push_back({.path = std::string("spec.train.").append(field),
+                      .message = "there is no " + path + " here",
+                      .hint = kWherePathsStart,
+                      .warning = true});
 }
 
 }  // namespace
@@ -49,13 +63,8 @@ common::Problems find_missing_inputs(const api::TrainingJob& job) {
                         .hint = kWherePathsStart,
                         .warning = true});
   }
-  const std::string config = config_file_of(job);
-  if (!config.empty() && !is_there(config)) {
-    problems.push_back({.path = "spec.train.model.path",
-                        .message = "there is no " + config + " here",
-                        .hint = kWherePathsStart,
-                        .warning = true});
-  }
+  report_missing(config_file_of(job), "model.path", problems);
+  report_missing(path_at(job, "/tokenizer/path"), "tokenizer.path", problems);
   return problems;
 }
 

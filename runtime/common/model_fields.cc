@@ -228,8 +228,17 @@ Field model_section() {
 
 Field tokenizer_section() {
   Field field = object("tokenizer", "How text becomes tokens.",
-                       {choice("type", {"bytes"}, {"hf"}, "bytes: a token is a byte.")});
-  field.planned = {"path"};
+                       {choice("type", {"bytes", "hf"}, {},
+                               "bytes: a token is a byte; hf: a Hugging Face tokenizer.json."),
+                        {.name = "path",
+                         .doc = "Of hf: a directory with a tokenizer.json, or that file; absent: "
+                                "model.path.",
+                         .min_length = 1,
+                         .max_length = 4096}});
+  field.rules = {
+      {"!has(self.path) || self.type == 'hf'", "path needs type hf", ".path"},
+      {"!has(self.path) || !self.path.startsWith('hf://')",
+       "hf:// is not supported yet: download the tokenizer, and name its folder", ".path"}};
   return field;
 }
 

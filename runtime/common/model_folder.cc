@@ -41,6 +41,10 @@ Result<json> with_model_of_path(const json& train) {
 json as_inline_model(json train) {
   const auto model = train.find("model");
   if (model == train.end() || !model->is_object()) return train;
+  const json::json_pointer type("/tokenizer/type");
+  if (model->contains("path") && train.contains(type) && train.at(type) == "hf") {
+    train["tokenizer"].emplace("path", model->at("path"));
+  }
   model->erase("path");
   model->erase("init");
   return train;

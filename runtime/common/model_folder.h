@@ -30,8 +30,8 @@ std::optional<std::string> find_tokenizer(const std::string& folder);
 // beyond the bounds of a job's. Messages name the file and its key.
 Result<nlohmann::json> with_model_of_path(const nlohmann::json& train);
 
-// `train` as if its model.config had been given inline: without path and init. For checks of a
-// model that is known.
+// `train` as if its model.config had been given inline: without path and init, of which a tokenizer
+// keeps the path. For checks of a model that is known.
 nlohmann::json as_inline_model(nlohmann::json train);
 
 }  // namespace lockstep::common

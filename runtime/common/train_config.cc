@@ -61,6 +61,13 @@ ScheduleConfig decode_schedule(const json& schedule, int64_t steps) {
           .min_lr_ratio = schedule.at("minLrRatio").get<double>()};
 }
 
+TokenizerConfig decode_tokenizer(const json& train) {
+  const json& tokenizer = train.at("tokenizer");
+  if (tokenizer.at("type") == "bytes") return {};
+  return {.type = TokenizerConfig::Type::kHuggingFace,
+          .path = tokenizer.value("path", train.at("model").value("path", ""))};
+}
+
 DataConfig decode_data(const json& data) {
   using Format = DataConfig::Format;
   const json& format = data.at("format");
@@ -218,6 +225,7 @@ TrainConfig decode_train(const json& train) {
       .model_source = {.path = full.at("model").value("path", ""),
                        .is_pretrained = full.at("model").at("init") == "pretrained"},
       .frozen = decode_frozen(full.at("model"), model.num_hidden_layers),
+      .tokenizer = decode_tokenizer(full),
       .data = decode_data(full.at("data")),
       .batch = {.global_batch_size = batch.at("globalBatchSize").get<int64_t>(),
                 .micro_batch_size = batch.at("microBatchSize").get<int64_t>()},

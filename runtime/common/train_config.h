@@ -23,6 +23,12 @@ struct ModelSource {
   bool is_pretrained = false;  // its weights are the first ones
 };
 
+struct TokenizerConfig {
+  enum class Type { kBytes, kHuggingFace };
+  Type type = Type::kBytes;
+  std::string path;  // of kHuggingFace: a directory with a tokenizer.json, or that file
+};
+
 struct DataConfig {
   enum class Format { kAuto, kText, kJsonl, kTokens };
   std::string train;       // path, folder or glob (braces allowed)
@@ -148,6 +154,7 @@ struct TrainConfig {
   ModelConfig model;
   ModelSource model_source;
   std::vector<bool> frozen;  // [unit of the model]: keeps its first weights; empty = none does
+  TokenizerConfig tokenizer;
   DataConfig data;
   BatchConfig batch;
   int64_t steps = 0;  // 0 = given by epochs: with_steps() tells them once the data is open

@@ -20,6 +20,8 @@ std::vector<CelRule> model_rules() {
       {"!has(self.model.config) || self.tokenizer.type != 'bytes' || "
        "self.data.format == 'tokens' || self.model.config.vocab_size >= 256",
        "the bytes tokenizer needs a vocab_size of at least 256", ".model.config.vocab_size"},
+      {"self.tokenizer.type != 'hf' || has(self.tokenizer.path) || has(self.model.path)",
+       "hf needs tokenizer.path or model.path", ".tokenizer.type"},
       {"!has(self.model.frozen) || !has(self.model.config) || "
        "self.model.frozen.all(f, !f.startsWith('layer.') || "
        "int(f.contains('-') ? f.split('-')[1] : f.substring(6)) < "

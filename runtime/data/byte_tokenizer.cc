@@ -42,12 +42,13 @@ std::size_t matching_bytes(std::string_view bytes, std::size_t begin, const Utf8
 
 }  // namespace
 
-void ByteTokenizer::encode(std::string_view text,
-                           const std::function<void(std::span<const int32_t>)>& sink) const {
+common::Result<void> ByteTokenizer::encode(
+    std::string_view text, const std::function<void(std::span<const int32_t>)>& sink) const {
   constexpr std::size_t kPieceBytes = 64 * 1024;
   for (; !text.empty(); text.remove_prefix(std::min(text.size(), kPieceBytes))) {
     sink(encode_bytes(text.substr(0, kPieceBytes)));
   }
+  return {};
 }
 
 std::vector<int32_t> encode_bytes(std::string_view text) {

@@ -18,8 +18,9 @@ class ByteTokenizer final : public Tokenizer {
   std::string name() const override { return "bytes"; }
   int64_t num_token_ids() const override { return kNumByteTokens; }
   int32_t separator() const override { return 0; }
-  void encode(std::string_view text,
-              const std::function<void(std::span<const int32_t>)>& sink) const override;
+  common::Result<void> encode(
+      std::string_view text,
+      const std::function<void(std::span<const int32_t>)>& sink) const override;
 };
 
 // One token in [0, 256) per byte of `text`.

@@ -16,7 +16,8 @@ inline constexpr int32_t kNoLabel = -1;  // a position without loss
 // last token of a text predicts the separator (the text ends), the separator sees nothing before
 // itself and predicts how a text begins, and no token learns from a text that it cannot see. The
 // same stream without borders is what one would train on if documents were ignored. Documents that
-// come as tokens are taken as they are: their last token predicts nothing.
+// come as tokens are taken as they are: their last token predicts nothing. So are those that a
+// Hugging Face tokenizer makes of texts, which have its own tokens at their begin and end.
 
 // Reading is const and may be done from several threads.
 class TokenSource {

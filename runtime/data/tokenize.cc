@@ -17,6 +17,12 @@ using common::ErrorCode;
 using common::Result;
 using Clock = std::chrono::steady_clock;
 
+Error at(const LinePlace& place, const Error& error) {
+  std::string where(place.file);
+  if (place.line > 0) where.append(":").append(std::to_string(place.line));
+  return {error.code, where.append(": ").append(error.message), error.hint};
+}
+
 bool is_blank(std::string_view line) {
   return line.find_first_not_of(" \t\r") == std::string_view::npos;
 }
@@ -45,7 +51,7 @@ struct Tokenization::State {
     return {};
   }
 
-  Result<void> add_text(std::string_view text) {
+  Result<void> add_text(std::string_view text, const LinePlace& place) {
     if (text.empty()) {
       ++counts.empty_documents;
       return {};
@@ -57,13 +63,19 @@ struct Tokenization::State {
                                    .tokenizer = tokenizer.name()}));
     }
     const int32_t separator = tokenizer.separator();
-    if (!is_first_text) RETURN_IF_ERROR(writer->add_tokens(std::span(&separator, 1), {}));
+    if (separator >= 0 && !is_first_text) {
+      RETURN_IF_ERROR(writer->add_tokens(std::span(&separator, 1), {}));
+    }
     is_first_text = false;
     Result<void> added;
-    tokenizer.encode(text, [&](std::span<const int32_t> tokens) {
+    int64_t num_tokens = 0;
+    const Result<void> encoded = tokenizer.encode(text, [&](std::span<const int32_t> tokens) {
       if (added) added = writer->add_tokens(tokens, {});
+      num_tokens += static_cast<int64_t>(tokens.size());
     });
+    if (!encoded) return at(place, encoded.error());
     if (!added) return added;
+    if (num_tokens == 0) ++counts.empty_documents;
     return writer->end_document();
   }
 
@@ -101,7 +113,7 @@ struct Tokenization::State {
       return add_row(row, place);
     }
     ASSIGN_OR_RETURN(const std::string document, parse_text_line(text, options.text_column, place));
-    return add_text(document);
+    return add_text(document, place);
   }
 
   // Adds the next document of `file`, whose end lies behind `offset`.
@@ -110,7 +122,7 @@ struct Tokenization::State {
     const std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     if (options.kind == SourceKind::kText) {
       offset += rest.size();
-      return add_text(rest);
+      return add_text(rest, {.file = options.files[file_index]});
     }
     const std::size_t end = std::min(rest.find('\n'), rest.size());
     offset += std::min(end + 1, rest.size());

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/common/result.h"
+
 namespace lockstep::runtime {
 
 class Tokenizer {
@@ -17,12 +19,12 @@ class Tokenizer {
   // bytes.
   virtual std::string name() const = 0;
   virtual int64_t num_token_ids() const = 0;
-  // What stands before every text but the first, see Note [Documents and separators].
+  // What stands before every text but the first, see Note [Documents and separators]; -1: nothing.
   virtual int32_t separator() const = 0;
   // Gives the tokens of a text to `sink`, in order and in pieces, so that a text may be larger than
-  // memory. A text of no bytes has no tokens.
-  virtual void encode(std::string_view text,
-                      const std::function<void(std::span<const int32_t>)>& sink) const = 0;
+  // memory. A text of no bytes has no tokens. kInvalidArgument for a text that cannot be encoded.
+  virtual common::Result<void> encode(
+      std::string_view text, const std::function<void(std::span<const int32_t>)>& sink) const = 0;
 };
 
 }  // namespace lockstep::runtime

@@ -10,6 +10,7 @@
 #include "runtime/common/config_json.h"
 #include "runtime/kernels/elementwise.h"
 #include "runtime/train/exchange.h"
+#include "runtime/train/job_tokenizer.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -86,6 +87,13 @@ Result<void> finish_folder(const RankState& s, Disk& disk, const std::string& fo
 }
 
 }  // namespace
+
+void read_what_export_takes_over(RankState& s) {
+  Result<CarriedFiles> carried = CarriedFiles();
+  if (s.is_rank0() && s.config().export_at_end) carried = read_carried_files(s.config());
+  const ExitCode code = carried ? ExitCode::kSucceeded : exit_code_of_tokenizer(carried.error());
+  s.carried = agree_on(*s.collective, std::move(carried), code, "reading the tokenizer");
+}
 
 void export_model(RankState& s, Disk& disk) {
   export_model(s, disk, [&](const std::string& folder) { return write_config(s, disk, folder); });

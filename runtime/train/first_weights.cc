@@ -62,9 +62,6 @@ void open_pretrained(RankState& s) {
                         " sees other weights in " + source.path + " than rank 0",
                     "mount the same files on all ranks"},
                    "comparing the weights of model.path");
-  Result<CarriedFiles> carried = CarriedFiles();
-  if (s.is_rank0() && s.config().export_at_end) carried = read_carried_files(source.path);
-  s.carried = agree_on_weights(s, std::move(carried), "reading the tokenizer of model.path");
 }
 
 void fill_first_weights(RankState& s) {

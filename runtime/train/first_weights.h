@@ -6,8 +6,7 @@
 namespace lockstep::runtime {
 
 // Where the weights of model.path are the first ones: opens its files on all ranks and checks them
-// against the model, before anything is prepared for them; rank 0 also reads what an export takes
-// over, so that the directory may be gone by then. Does nothing else.
+// against the model, before anything is prepared for them. Does nothing else.
 // Every rank must call it. Throws RunError: kInputNotFound, kInvalidData, kInternal; kInvalidData
 // also if this rank sees other files than rank 0. PeerLostError if it is wrong elsewhere.
 void open_pretrained(RankState& s);

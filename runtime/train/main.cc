@@ -123,6 +123,8 @@ CLI::App* add_tokenize(CLI::App& app, TokenizeVerbOptions& options) {
   verb->add_option("--format", options.format, "auto, text, jsonl or tokens (rows with input_ids)")
       ->check(CLI::IsMember({"auto", "text", "jsonl", "tokens"}))
       ->capture_default_str();
+  verb->add_option("--tokenizer", options.tokenizer,
+                   "a directory with a tokenizer.json, or that file; without it a token is a byte");
   verb->add_option("--column", options.text_column, "the field of a line that holds its text")
       ->capture_default_str();
   verb->add_flag("--overwrite", options.overwrite, "replace the output if it exists");

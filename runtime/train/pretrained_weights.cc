@@ -7,9 +7,6 @@
 #include <string_view>
 #include <utility>
 
-#include "runtime/common/config_json.h"
-#include "runtime/common/model_folder.h"
-#include "runtime/common/text_file.h"
 #include "runtime/kernels/elementwise.h"
 
 namespace lockstep::runtime {
@@ -176,20 +173,6 @@ Result<void> PretrainedWeights::read(int64_t unit, int64_t begin_elem, std::span
     if (is_tied) RETURN_IF_ERROR(compare_tied(begin, part));
   }
   return {};
-}
-
-Result<CarriedFiles> read_carried_files(const std::string& folder) {
-  CarriedFiles carried;
-  ASSIGN_OR_RETURN(carried.special_ids, common::read_special_ids(folder + "/config.json"));
-  const auto carry = [&](std::string_view name) -> Result<void> {
-    Result<std::string> text = common::read_text_file(folder + "/" + std::string(name));
-    if (!text) return text.error().code == ErrorCode::kNotFound ? Result<void>() : text.error();
-    carried.files.emplace_back(name, std::move(text).value());
-    return {};
-  };
-  for (const std::string_view name : common::kVocabularyFiles) RETURN_IF_ERROR(carry(name));
-  for (const std::string_view name : common::kTokenSettingsFiles) RETURN_IF_ERROR(carry(name));
-  return carried;
 }
 
 }  // namespace lockstep::runtime

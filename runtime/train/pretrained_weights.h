@@ -5,10 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "runtime/checkpoint/safetensors_folder.h"
 #include "runtime/common/dtype.h"
@@ -64,15 +61,5 @@ class PretrainedWeights {
   std::vector<std::vector<Source>> units_;
   std::optional<Source> tied_head_;  // lm_head.weight, where it is the embedding again
 };
-
-// What an export has beside its weights and takes over from the directory of the first ones.
-struct CarriedFiles {
-  nlohmann::json special_ids = nlohmann::json::object();   // of config.json: read_special_ids()
-  std::vector<std::pair<std::string, std::string>> files;  // name, bytes: what makes tokens
-};
-
-// Reads those of `folder`. Errors: those of read_special_ids() and read_text_file(); a file of
-// tokens that is not there is none.
-common::Result<CarriedFiles> read_carried_files(const std::string& folder);
 
 }  // namespace lockstep::runtime

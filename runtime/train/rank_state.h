@@ -18,6 +18,7 @@
 #include "runtime/optim/optimizer.h"
 #include "runtime/parallel/global_norm.h"
 #include "runtime/parallel/parallelism.h"
+#include "runtime/train/carried_files.h"
 #include "runtime/train/checkpoint_saver.h"
 #include "runtime/train/pretrained_weights.h"
 #include "runtime/train/step_clock.h"
@@ -39,7 +40,7 @@ struct RankState {
   std::vector<Unit> units;
   std::optional<PretrainedWeights> pretrained;  // of model.path, until training begins
   std::string pretrained_fingerprint;           // of it; empty if first weights are random
-  CarriedFiles carried;                         // of model.path, for the export; on rank 0
+  CarriedFiles carried;                         // for the export; on rank 0
   std::string strategy;                         // as in the job, never "auto"
   std::unique_ptr<Decoder> decoder;
   std::unique_ptr<Parallelism> parallelism;

@@ -18,6 +18,7 @@
 #include "runtime/parallel/make_parallelism.h"
 #include "runtime/train/activation_store.h"
 #include "runtime/train/exchange.h"
+#include "runtime/train/exporting.h"
 #include "runtime/train/first_weights.h"
 #include "runtime/train/memory_report.h"
 #include "runtime/train/training_data.h"
@@ -288,6 +289,7 @@ Start start_up(RankState& s, const OutputVerdict& output, Disk& disk, StatusBoar
   return start_up(s, output, disk, board, [&s, &disk] {
     s.units = model_units(s.config().model);
     open_pretrained(s);
+    read_what_export_takes_over(s);
     open_data(s, disk);
     log_memory(s.log, "start");
     return build_model(s);

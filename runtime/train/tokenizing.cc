@@ -8,6 +8,7 @@
 #include "runtime/checkpoint/disk.h"
 #include "runtime/data/byte_tokenizer.h"
 #include "runtime/data/data_files.h"
+#include "runtime/data/hf_text_tokenizer.h"
 #include "runtime/train/run_error.h"
 
 namespace lockstep::runtime {
@@ -29,6 +30,14 @@ T input_or_raise(common::Result<T> result) {
                                    result.error().code == ErrorCode::kDataLoss);
   return value_or_raise(std::move(result),
                         invalid ? ExitCode::kInvalidData : ExitCode::kInputNotFound);
+}
+
+std::unique_ptr<Tokenizer> open_tokenizer(const std::string& path) {
+  if (path.empty()) return std::make_unique<ByteTokenizer>();
+  common::Result<HfTextTokenizer> opened = HfTextTokenizer::open(path);
+  const bool absent = !opened && opened.error().code == ErrorCode::kNotFound;
+  return std::make_unique<HfTextTokenizer>(value_or_raise(
+      std::move(opened), absent ? ExitCode::kInputNotFound : ExitCode::kInvalidConfig));
 }
 
 std::string summary(const TokenizeVerbOptions& options, const Tokenization& work,
@@ -61,11 +70,11 @@ std::string tokenize(const TokenizeVerbOptions& options) {
                     "train on them as they are, with train.data.format: tokens"});
   }
   const std::unique_ptr<Disk> disk = real_disk();
-  const ByteTokenizer tokenizer;
+  const std::unique_ptr<Tokenizer> tokenizer = open_tokenizer(options.tokenizer);
   Tokenization work(
       *disk, options.output,
       {.files = data.paths.files, .kind = data.kind, .text_column = options.text_column},
-      tokenizer);
+      *tokenizer);
   for (bool done = false; !done;) {
     common::Result<bool> advanced = work.advance(std::chrono::hours(1));
     const bool invalid = !advanced && advanced.error().code == ErrorCode::kInvalidArgument;

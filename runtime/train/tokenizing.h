@@ -10,6 +10,7 @@ struct TokenizeVerbOptions {
   std::string output;           // the token file
   std::string format = "auto";  // auto | text | jsonl | tokens
   std::string text_column = "text";
+  std::string tokenizer;  // a directory with a tokenizer.json, or that file; empty: bytes
   bool overwrite = false;
 };
 

@@ -9,12 +9,12 @@
 #include <system_error>
 #include <utility>
 
-#include "runtime/common/model_folder.h"
 #include "runtime/data/byte_tokenizer.h"
 #include "runtime/data/corpus.h"
 #include "runtime/data/data_files.h"
 #include "runtime/data/token_file.h"
 #include "runtime/train/exchange.h"
+#include "runtime/train/job_tokenizer.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -65,8 +65,7 @@ ExitCode exit_code_of_tokenizing(const Error& error) {
 
 // Writes the token file `path` on rank 0 while the others wait.
 void write_token_file(RankState& s, Disk& disk, const std::string& path,
-                      const TokenizeOptions& options) {
-  const ByteTokenizer tokenizer;
+                      const TokenizeOptions& options, const Tokenizer& tokenizer) {
   std::unique_ptr<Tokenization> work;
   if (s.is_rank0()) work = std::make_unique<Tokenization>(disk, path, options, tokenizer);
   for (bool done = false; !done;) {
@@ -79,26 +78,42 @@ void write_token_file(RankState& s, Disk& disk, const std::string& path,
   }
   if (!work) return;
   s.log.info("tokenized", {{"file", path},
+                           {"tokenizer", tokenizer.name()},
                            {"documents", work->header().num_documents},
                            {"tokens", work->header().num_tokens},
                            {"empty_skipped", work->counts().empty_documents}});
 }
 
-// The token file in the output that JSON lines became; made if it is not there yet.
-std::string token_file_for(RankState& s, Disk& disk, const DataFiles& data) {
+bool is_text(SourceKind kind) {
+  return kind == SourceKind::kText || kind == SourceKind::kJsonText;
+}
+
+// What makes tokens of the job's texts: on rank 0, which alone does it. Others get that of bytes.
+std::unique_ptr<Tokenizer> agree_on_tokenizer(RankState& s) {
+  Result<std::unique_ptr<Tokenizer>> mine = std::unique_ptr<Tokenizer>();
+  if (s.is_rank0()) mine = open_job_tokenizer(s.config());
+  const ExitCode code = mine ? ExitCode::kSucceeded : exit_code_of_tokenizer(mine.error());
+  std::unique_ptr<Tokenizer> tokenizer =
+      agree_on(*s.collective, std::move(mine), code, "opening the tokenizer");
+  return tokenizer ? std::move(tokenizer) : std::make_unique<ByteTokenizer>();
+}
+
+// The token file in the output that JSON lines or texts became; made if it is not there yet.
+std::string token_file_for(RankState& s, Disk& disk, const DataFiles& data,
+                           const Tokenizer& tokenizer) {
   const TokenizeOptions options{.files = data.paths.files,
                                 .kind = data.kind,
                                 .text_column = s.config().data.text_column,
                                 .num_token_ids = s.config().model.vocab_size};
   Result<std::string> name = std::string();
-  if (s.is_rank0()) name = token_file_name(options, ByteTokenizer());
+  if (s.is_rank0()) name = token_file_name(options, tokenizer);
   const std::string mine = agree_on_data(s, std::move(name), "looking at the data");
   const std::string path =
       tokens_folder(s) + "/" + gather_texts(*s.collective, mine, "token file").front();
   std::string usable;
   if (s.is_rank0() && TokenFile::open(path)) usable = "usable";
   if (gather_texts(*s.collective, usable, "token file").front().empty()) {
-    write_token_file(s, disk, path, options);
+    write_token_file(s, disk, path, options, tokenizer);
   }
   return path;
 }
@@ -119,18 +134,6 @@ Result<void> check_vocabulary(const RankState& s, const TokenSource& source,
                "use the model's tokenizer, or a larger vocab_size"};
 }
 
-// Bytes are not the tokens that the weights were trained with.
-Result<void> check_tokenizer(const RankState& s, SourceKind kind, const std::string& pattern) {
-  const bool makes_bytes = kind == SourceKind::kText || kind == SourceKind::kJsonText;
-  if (!makes_bytes || !s.config().model_source.is_pretrained) return {};
-  const std::optional<std::string> tokenizer = common::find_tokenizer(s.config().model_source.path);
-  if (!tokenizer) return {};
-  return Error{ErrorCode::kInvalidArgument,
-               "train.tokenizer.type: bytes, but " + pattern +
-                   " is text and the model has a tokenizer of its own, " + *tokenizer,
-               "tokenize the data with it, and give rows {\"input_ids\": [...]}"};
-}
-
 // What an opened pattern became: the samples, and the token file of the output that they lie in.
 struct Opened {
   Samples samples;
@@ -148,15 +151,18 @@ Opened open_pattern(RankState& s, Disk& disk, const std::string& pattern, const 
   const DataFiles data =
       agree_on_data(s, find_data(pattern, s.config().data.format), "finding the data");
   require_same(s, "kind " + std::to_string(static_cast<int>(data.kind)), pattern);
-  agree_on(*s.collective, check_tokenizer(s, data.kind, pattern), ExitCode::kInvalidConfig,
-           "choosing a tokenizer");
+  const std::unique_ptr<Tokenizer> tokenizer =
+      is_text(data.kind) ? agree_on_tokenizer(s) : std::make_unique<ByteTokenizer>();
+  const bool is_mapped =  // files of bytes are their own tokens
+      data.kind == SourceKind::kText &&
+      s.config().tokenizer.type == common::TokenizerConfig::Type::kBytes;
   std::string token_file;
-  if (data.kind == SourceKind::kJsonText || data.kind == SourceKind::kJsonTokens) {
-    token_file = token_file_for(s, disk, data);
+  if (!is_mapped && data.kind != SourceKind::kTokenFiles) {
+    token_file = token_file_for(s, disk, data, *tokenizer);
   }
   std::unique_ptr<TokenSource> source = agree_on_data(
       s,
-      data.kind == SourceKind::kText
+      is_mapped
           ? to_pointer(Corpus::open(data.paths.files))
           : to_pointer(TokenFiles::open(token_file.empty() ? data.paths.files
                                                            : std::vector<std::string>{token_file})),

@@ -1,5 +1,6 @@
 // The same bits whatever the format of the data, the threads that read it and the ranks that share
 // it: packed documents, documents alone, validation, early stopping, epochs, interruptions.
+#include <cstdlib>
 #include <filesystem>
 #include <set>
 
@@ -100,6 +101,45 @@ TEST_F(DataBitsTest, TextFilesJsonLinesAndTokenFilesTrainTheSame) {
   train({.ranks = 2}, {{"data", {{"train", folder_.path("made.tokens")}, {"format", "tokens"}}}},
         "tokens");
   expect_same("tokens", "reference");
+}
+
+// Words of the corpus as tokens, by a tokenizer.json.
+TEST_F(DataBitsTest, TextJsonLinesAndTokenFilesOfATokenizerTrainTheSame) {
+  const std::string tokenizer = folder_.path("tokenizer");
+  std::filesystem::create_directories(tokenizer);
+  json vocabulary = {{"<unk>", 0}, {"<end>", 1}};
+  for (char letter = ' '; letter <= '~'; ++letter) vocabulary[std::string(1, letter)] = letter;
+  const json split = {{"type", "Split"},
+                      {"pattern", {{"Regex", "."}}},
+                      {"behavior", "Isolated"},
+                      {"invert", false}};
+  write_text(tokenizer + "/tokenizer.json",
+             json{{"version", "1.0"},
+                  {"added_tokens", json::array()},
+                  {"pre_tokenizer", split},
+                  {"model", {{"type", "WordLevel"}, {"unk_token", "<unk>"}, {"vocab", vocabulary}}}}
+                 .dump());
+  write_text(tokenizer + "/tokenizer_config.json", "{\"eos_token\": \"<end>\"}");
+  const json with = {{"tokenizer", {{"type", "hf"}, {"path", tokenizer}}}};
+  train({.ranks = 1}, with, "reference");
+  train({.ranks = 1}, {}, "bytes");
+  EXPECT_NE(read_curve(folder_.path("reference")), read_curve(folder_.path("bytes")));
+  json text = with;
+  text["data"] = {{"train", folder_.path("texts-*.txt")}};
+  train({.ranks = 3, .strategy = "zero3"}, text, "text");
+  expect_same("text", "reference");
+  const std::string made = folder_.path("made.tokens");
+  const std::string command = std::string(support::kRuntimeProgram) + " tokenize " +
+                              folder_.path("lines.jsonl") + " --tokenizer " + tokenizer +
+                              " --output " + made + " >" + folder_.path("said") + " 2>&1";
+  ASSERT_EQ(std::system(command.c_str()), 0) << read_text(folder_.path("said"));
+  json tokens = with;
+  tokens["data"] = {{"train", made}, {"format", "tokens"}};
+  train({.ranks = 2}, tokens, "tokens");
+  expect_same("tokens", "reference");
+  const std::string model = folder_.path("reference/model");
+  EXPECT_EQ(read_text(model + "/tokenizer.json"), read_text(tokenizer + "/tokenizer.json"));
+  EXPECT_EQ(json::parse(read_text(model + "/config.json")).at("eos_token_id"), 1);
 }
 
 // One document of all texts gives other losses: the borders are seen.

@@ -88,6 +88,21 @@ TEST_F(DataRefusalsTest, AColumnThatIsNotThere) {
                  "lines.jsonl:1: has no field \"body\"; its fields: text");
 }
 
+TEST_F(DataRefusalsTest, ATokenizerThatCannotMakeTheModelsTokens) {
+  const std::string lines = write_lines("lines.jsonl", "");
+  const json with = {{"tokenizer", {{"type", "hf"}, {"path", folder_.path("words")}}}};
+  expect_refusal(job(lines, with), ExitCode::kInputNotFound, "words/tokenizer.json is not there");
+  json file = {{"version", "1.0"},
+               {"normalizer", {{"type", "Sarcasm"}}},
+               {"model", {{"type", "WordLevel"}, {"unk_token", "a"}, {"vocab", {{"a", 256}}}}}};
+  write("words/tokenizer.json", file.dump());
+  expect_refusal(job(lines, with), ExitCode::kInvalidConfig, "words/tokenizer.json: ");
+  file["normalizer"] = nullptr;
+  write("words/tokenizer.json", file.dump());
+  expect_refusal(job(lines, with, 2), ExitCode::kInvalidConfig,
+                 "makes 257 tokens, but model.config.vocab_size is 256");
+}
+
 TEST_F(DataRefusalsTest, FilesThatAreNoTokenFiles) {
   const json tokens = {{"data", {{"format", "tokens"}}}};
   const std::string foreign = write("train.bin", std::string(4000, '\1'));

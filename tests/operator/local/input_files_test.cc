@@ -59,6 +59,17 @@ TEST(InputFilesTest, TheModelsDirectoryIsLookedForAndWhatIsThereIsChecked) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(InputFilesTest, ATokenizerOfItsOwnIsLookedForToo) {
+  api::TrainingJob job;
+  job.spec.train = {{"tokenizer", {{"type", "hf"}, {"path", "/no/tokenizer"}}}};
+  const common::Problems problems = find_missing_inputs(job);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_TRUE(problems[0].warning);
+  EXPECT_EQ(problems[0].path, "spec.train.tokenizer.path");
+  job.spec.train["tokenizer"]["path"] = "/proc/self/status";
+  EXPECT_TRUE(find_missing_inputs(job).empty());
+}
+
 TEST(InputFilesTest, AProgramOfTheUsersOwnHasNoInputsToLookFor) {
   api::TrainingJob job;
   job.spec.command = {"sleep"};

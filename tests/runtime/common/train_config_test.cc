@@ -248,7 +248,6 @@ TEST(TrainConfigTest, WhatIsKnownButNotHonouredIsRefusedAsNotSupported) {
       {"/lora", {{"rank", 16}}},
       {"/precision", "fp8"},
       {"/task", "sft"},
-      {"/tokenizer/type", "hf"},
       {"/model/config/torch_dtype", "bfloat16"},
       {"/data/format", "messages"},
       {"/parallelism/strategy", "fsdp"},

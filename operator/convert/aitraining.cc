@@ -32,9 +32,17 @@ std::string task_of(std::string trainer) {
   return trainer;
 }
 
+// Whether `task` (llm-sft) or the trainer of a plain task (llm) says so.
+bool is_sft(const Draft& draft) {
+  const json* trainer = parameter(draft, "trainer");
+  return task_of(draft.text("task")) == "sft" ||
+         (!draft.text("task").starts_with("llm-") && trainer != nullptr && *trainer == "sft");
+}
+
 std::optional<Verdict> take_task(const json& value, Draft& draft) {
   const std::string named = value.is_string() ? value.get<std::string>() : "";
   if (named.empty()) return broken("must be a task such as llm-sft, found " + value.dump());
+  if (named == "llm" && parameter(draft, "trainer") != nullptr) return mapped("trainer says which");
   static const std::vector<std::string> known = {"pretrain", "sft", "dpo",  "orpo",
                                                  "reward",   "ppo", "grpo", "distill"};
   const std::string task = task_of(named);
@@ -148,12 +156,19 @@ std::optional<Verdict> take_peft(const json& value, Draft& draft) {
   return draft.map("train.lora.rank", 16);
 }
 
-std::optional<Verdict> take_chat_template(const json& value, Draft&) {
+std::optional<Verdict> take_chat_template(const json& value, Draft& draft) {
   if (is_off(value)) return mapped("plain text, as here");
-  return refused("chat templates need task sft and a tokenizer of the model's own");
+  if (!is_sft(draft)) return refused("chat templates need task sft");
+  if (value == "tokenizer") return mapped("the template beside the tokenizer");
+  return refused("put the template beside the tokenizer, as chat_template.jinja");
 }
 
+// Under a chat template it holds messages.
 std::optional<Verdict> take_text_column(const json& value, Draft& draft) {
+  if (!is_sft(draft)) return draft.map("train.data.columns.text", value);
+  if (is_on(draft, "chat_template")) return draft.map("train.data.columns.messages", value);
+  const Verdict all = draft.assume("train.data.loss", "all", "texts without a chat template");
+  if (all.fate == Fate::kRefused) return all;
   return draft.map("train.data.columns.text", value);
 }
 

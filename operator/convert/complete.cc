@@ -45,7 +45,20 @@ void fill_in_batch(Draft& draft) {
                 "sequences per step, over all ranks");
 }
 
+// A conversation needs a tokenizer with a chat template, which lies beside a model.
+void fill_in_sft(Draft& draft) {
+  const json* task = draft.find("train.task");
+  if (task == nullptr || *task != "sft") return;
+  if (draft.find("train.model.config") == nullptr) {
+    draft.fill_in("train.model.path", "/models/base",
+                  "a Hugging Face directory with the model and its chat template");
+  }
+  draft.fill_in("train.tokenizer.type", "hf", "the model's own");
+  draft.fill_in("train.data.train", "/data/*.jsonl", "your files: a path, a folder or a glob");
+}
+
 void fill_in_train(Draft& draft) {
+  fill_in_sft(draft);
   if (draft.find("train.model.path") == nullptr && draft.find("train.model.config") == nullptr) {
     draft.fill_in("train.model.config", small_model(integer(draft, "train.data.sequenceLength", 1)),
                   "the fields of your model's config.json");

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "runtime/common/field_builders.h"
 #include "runtime/common/train_sections.h"
 
@@ -6,18 +8,42 @@ namespace {
 
 constexpr double kMaxBatch = 1 << 20;
 
+Field column(std::string name, std::string doc) {
+  return {.name = std::move(name), .doc = std::move(doc), .min_length = 1};
+}
+
+Field columns_section() {
+  Field text = column("text", "The field of a line of jsonl that holds its text.");
+  text.default_value = "text";
+  Field field =
+      object("columns",
+             "Which fields of a line hold what. Those of conversations are found by the first line "
+             "unless some are named.",
+             {text, column("messages", "A list of {role, content} or {from, value}."),
+              column("prompt", "What the completion goes on from: a text, or a list of messages."),
+              column("completion", "What is learned behind the prompt: as the prompt is."),
+              column("instruction", "What a user asks; the chat template makes the text."),
+              column("input", "What the instruction is about; may be empty."),
+              column("response", "What the assistant answers to the instruction.")});
+  field.rules = {
+      {"(has(self.messages) ? 1 : 0) + (has(self.prompt) || has(self.completion) ? 1 : 0) + "
+       "(has(self.instruction) || has(self.input) || has(self.response) ? 1 : 0) <= 1",
+       "name messages, or prompt and completion, or instruction, input and response", ""}};
+  return field;
+}
+
 }  // namespace
 
 Field data_section() {
+  Field loss = choice("loss", {"response", "all"}, {},
+                      "Of task sft: which tokens of a conversation are learned. Default: response, "
+                      "those of the assistant.");
+  loss.default_value = nullptr;
   Field validation{
       .name = "validation",
       .doc = "Data to measure the loss on, in the words of `train`; none unless given.",
       .min_length = 1,
       .max_length = 4096};
-  Field text_column{.name = "text",
-                    .doc = "The field of a line of jsonl that holds its text.",
-                    .default_value = "text",
-                    .min_length = 1};
   Field field = required_object(
       "data", "What to train on.",
       {
@@ -27,14 +53,17 @@ Field data_section() {
            .min_length = 1,
            .max_length = 4096},
           validation,
-          choice(
-              "format", {"auto", "text", "jsonl", "tokens"}, {"messages"},
-              "Format of the files. auto goes by their names: *.jsonl, *.tokens, all else text."),
-          object("columns", "Which fields of a line hold what.", {text_column}),
+          choice("format", {"auto", "text", "jsonl", "messages", "tokens"}, {},
+                 "Format of the files. auto goes by their names: *.jsonl, *.tokens, all else text. "
+                 "messages: JSON lines with conversations, which auto finds under task sft."),
+          columns_section(),
+          loss,
           required(integer("sequenceLength", 1, 1 << 20, "Tokens per sample.")),
-          boolean("packing", true,
-                  "true: samples are cut out of one stream, and attention stops at the borders of "
-                  "documents. false: a sample is a document, cut or filled up."),
+          {.name = "packing",
+           .type = FieldType::kBoolean,
+           .doc = "true: samples are cut out of one stream, and attention stops at the borders of "
+                  "documents. false: a sample is a document, cut or filled up. Default: true; of "
+                  "task sft false."},
           boolean("shuffle", true, "Whether samples come in a random order, given by seed."),
           defaulted(integer("loaderThreads", 0, 64,
                             "Threads per rank that read ahead; 0 = read when needed."),

@@ -172,27 +172,6 @@ void check_source(Relations& out) {
   }
 }
 
-void check_tokenizer(Relations& out) {
-  const json* type = out.find("tokenizer/type");
-  const json* path = out.find("tokenizer/path");
-  if (type == nullptr || !type->is_string()) return;
-  if (*type != "hf") {
-    if (path != nullptr) {
-      out.report(".tokenizer.path", "needs type hf, found " + type->dump(),
-                 "set tokenizer.type: hf");
-    }
-    return;
-  }
-  if (path == nullptr && out.find("model/path") == nullptr) {
-    out.report(".tokenizer.type", "hf needs tokenizer.path or model.path",
-               "name a directory with a tokenizer.json");
-  }
-  if (path != nullptr && path->is_string() && path->get<std::string>().starts_with("hf://")) {
-    out.report(".tokenizer.path", "hf:// is not supported yet, found " + path->dump(),
-               "download the tokenizer, and name its folder");
-  }
-}
-
 void check_lengths(Relations& out, const Relations& resolved) {
   const std::optional<int64_t> length = out.integer("data/sequenceLength");
   const std::optional<int64_t> positions =
@@ -287,7 +266,7 @@ Problems check_train_relations(const json& train, int64_t ranks, const std::stri
   check_frozen(out);
   check_heads(out, resolved);
   check_model(out);
-  check_tokenizer(out);
+  check_task(out);
   check_lengths(out, resolved);
   check_schedule(out);
   check_offload(out);

@@ -68,16 +68,29 @@ TokenizerConfig decode_tokenizer(const json& train) {
           .path = tokenizer.value("path", train.at("model").value("path", ""))};
 }
 
+ConversationColumns decode_conversation_columns(const json& columns) {
+  return {.messages = columns.value("messages", ""),
+          .prompt = columns.value("prompt", ""),
+          .completion = columns.value("completion", ""),
+          .instruction = columns.value("instruction", ""),
+          .input = columns.value("input", ""),
+          .response = columns.value("response", "")};
+}
+
 DataConfig decode_data(const json& data) {
   using Format = DataConfig::Format;
   const json& format = data.at("format");
   return {.train = data.at("train").get<std::string>(),
           .validation = data.value("validation", ""),
-          .format = format == "text"     ? Format::kText
-                    : format == "jsonl"  ? Format::kJsonl
-                    : format == "tokens" ? Format::kTokens
-                                         : Format::kAuto,
+          .format = format == "text"       ? Format::kText
+                    : format == "jsonl"    ? Format::kJsonl
+                    : format == "messages" ? Format::kMessages
+                    : format == "tokens"   ? Format::kTokens
+                                           : Format::kAuto,
           .text_column = data.at("columns").at("text").get<std::string>(),
+          .conversation_columns = decode_conversation_columns(data.at("columns")),
+          .loss = data.value("loss", "all") == "response" ? DataConfig::Loss::kResponse
+                                                          : DataConfig::Loss::kAll,
           .sequence_length = data.at("sequenceLength").get<int64_t>(),
           .packing = data.at("packing").get<bool>(),
           .shuffle = data.at("shuffle").get<bool>(),
@@ -221,6 +234,7 @@ TrainConfig decode_train(const json& train) {
   const auto resume = checkpoint.at("resume").get<std::string>();
   const ModelConfig model = decode_model_json(full.at("model").at("config")).value();
   return {
+      .task = full.at("task") == "sft" ? Task::kSft : Task::kPretrain,
       .model = model,
       .model_source = {.path = full.at("model").value("path", ""),
                        .is_pretrained = full.at("model").at("init") == "pretrained"},

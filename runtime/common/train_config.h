@@ -29,12 +29,24 @@ struct TokenizerConfig {
   std::string path;  // of kHuggingFace: a directory with a tokenizer.json, or that file
 };
 
+enum class Task { kPretrain, kSft };
+
+// The fields of a line that hold a conversation; empty: not named, so the first line tells.
+struct ConversationColumns {
+  std::string messages;                      // a list of them
+  std::string prompt, completion;            // two texts, or two lists of messages
+  std::string instruction, input, response;  // what a user asks with, and is answered
+};
+
 struct DataConfig {
-  enum class Format { kAuto, kText, kJsonl, kTokens };
+  enum class Format { kAuto, kText, kJsonl, kMessages, kTokens };
+  enum class Loss { kAll, kResponse };
   std::string train;       // path, folder or glob (braces allowed)
   std::string validation;  // the same; empty = none
   Format format = Format::kAuto;
   std::string text_column = "text";
+  ConversationColumns conversation_columns;
+  Loss loss = Loss::kAll;  // of conversations: what is learned
   int64_t sequence_length = 0;
   bool packing = true;
   bool shuffle = true;
@@ -151,6 +163,7 @@ struct LoggingConfig {
 };
 
 struct TrainConfig {
+  Task task = Task::kPretrain;
   ModelConfig model;
   ModelSource model_source;
   std::vector<bool> frozen;  // [unit of the model]: keeps its first weights; empty = none does

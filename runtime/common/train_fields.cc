@@ -37,6 +37,15 @@ std::vector<CelRule> model_rules() {
 std::vector<CelRule> train_rules() {
   return {
       {"has(self.steps) != has(self.epochs)", "give either steps or epochs", ""},
+      {"self.task == 'sft' || !has(self.data.loss)", "loss needs task sft", ".data.loss"},
+      {"self.task == 'sft' || self.data.format != 'messages'", "messages needs task sft",
+       ".data.format"},
+      {"self.task == 'sft' || !(has(self.data.columns.messages) || has(self.data.columns.prompt) "
+       "|| has(self.data.columns.completion) || has(self.data.columns.instruction) || "
+       "has(self.data.columns.input) || has(self.data.columns.response))",
+       "columns of conversations need task sft", ".data.columns"},
+      {"self.task != 'sft' || self.tokenizer.type == 'hf' || self.data.format == 'tokens'",
+       "sft needs type hf", ".tokenizer.type"},
       {"has(self.data.validation) || self.evaluation.everySteps == 0",
        "everySteps needs data.validation", ".evaluation.everySteps"},
       {"self.evaluation.everySteps > 0 || self.evaluation.earlyStoppingPatience == 0",
@@ -80,7 +89,8 @@ Field train() {
                                  "the data when training starts."));
   epochs.default_value = nullptr;
   field.children = {
-      choice("task", {"pretrain"}, {"sft", "dpo", "orpo", "reward", "distill"}, "What to do."),
+      choice("task", {"pretrain", "sft"}, {"dpo", "orpo", "reward", "distill"},
+             "pretrain: learn every token. sft: learn the responses of conversations."),
       model_section(),
       tokenizer_section(),
       data_section(),

@@ -43,4 +43,7 @@ struct Relations {
 // and its schedule, and the profile.
 void check_schedule(Relations& out);
 
+// What the task asks of tokenizer and data.
+void check_task(Relations& out);
+
 }  // namespace lockstep::common

@@ -158,6 +158,18 @@ void resolve_optimizer(json& optimizer, std::vector<std::string>& notes) {
                       .append(")"));
 }
 
+// A conversation that is cut in two teaches answers to questions that are not seen.
+void resolve_task(const json& task, json& data, std::vector<std::string>& notes) {
+  const bool is_sft = task == "sft";
+  if (is_sft && !data.contains("loss")) {
+    data["loss"] = "response";
+    notes.emplace_back("data.loss = response (task sft)");
+  }
+  if (data.contains("packing")) return;
+  data["packing"] = !is_sft;
+  if (is_sft) notes.emplace_back("data.packing = false (task sft)");
+}
+
 // The object `parent[key]`, or null.
 json* find_object(json& parent, const char* key) {
   if (!parent.is_object()) return nullptr;
@@ -183,6 +195,9 @@ ResolvedTrain resolve_train(const json& train, int64_t ranks) {
   if (json* batch = find_object(result.train, "batch");
       batch != nullptr && ranks >= 1 && ranks <= kMaxFactor) {
     resolve_batch(*batch, ranks, result.notes);
+  }
+  if (json* data = find_object(result.train, "data")) {
+    resolve_task(result.train.value("task", json()), *data, result.notes);
   }
   if (json* model = find_object(result.train, "model")) {
     resolve_init(*model, result.notes);

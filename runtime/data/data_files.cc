@@ -7,10 +7,12 @@
 #include <fstream>
 #include <system_error>
 
+#include <nlohmann/json.hpp>
 #include <sys/stat.h>
 
 #include "runtime/common/mapped_file.h"
 #include "runtime/common/system_error.h"
+#include "runtime/data/conversation_layout.h"
 #include "runtime/data/file_fingerprint.h"
 #include "runtime/data/json_documents.h"
 
@@ -39,15 +41,15 @@ Result<void> require_all(const std::vector<std::string>& files, bool (*belongs)(
                "name files of one kind, or set train.data.format"};
 }
 
-// Whether the first line that is not blank holds tokens.
-Result<bool> starts_with_tokens(const std::string& path) {
+// The first line that is not blank; an empty one if there is none.
+Result<std::string> first_line(const std::string& path) {
   errno = 0;
   std::ifstream in(path, std::ios::binary);
   if (!in) return common::system_error("open", path, errno);
   for (std::string line; std::getline(in, line);) {
-    if (line.find_first_not_of(" \t\r") != std::string::npos) return is_token_line(line);
+    if (line.find_first_not_of(" \t\r") != std::string::npos) return line;
   }
-  return false;
+  return std::string();
 }
 
 Result<SourceKind> kind_by_name(const std::vector<std::string>& files) {
@@ -57,8 +59,8 @@ Result<SourceKind> kind_by_name(const std::vector<std::string>& files) {
   }
   if (is_json_lines(files.front())) {
     RETURN_IF_ERROR(require_all(files, is_json_lines, "lies among *.jsonl"));
-    ASSIGN_OR_RETURN(const bool has_tokens, starts_with_tokens(files.front()));
-    return has_tokens ? SourceKind::kJsonTokens : SourceKind::kJsonText;
+    ASSIGN_OR_RETURN(const std::string line, first_line(files.front()));
+    return is_token_line(line) ? SourceKind::kJsonTokens : SourceKind::kJsonText;
   }
   const auto is_text = [](const std::string& path) {
     return !is_token_file(path) && !is_json_lines(path);
@@ -75,6 +77,8 @@ Result<SourceKind> kind_of(const std::vector<std::string>& files, Format format)
       return SourceKind::kText;
     case Format::kJsonl:
       return SourceKind::kJsonText;
+    case Format::kMessages:
+      return SourceKind::kConversations;
     case Format::kTokens:
       break;
   }
@@ -96,6 +100,17 @@ Result<DataFiles> find_data(const std::string& pattern, Format format) {
   return found;
 }
 
+Result<DataFiles> find_conversations(const std::string& pattern, const common::DataConfig& config) {
+  ASSIGN_OR_RETURN(DataFiles found, find_data(pattern, config.format));
+  if (config.format != Format::kAuto || found.kind != SourceKind::kJsonText) return found;
+  ASSIGN_OR_RETURN(const std::string line, first_line(found.paths.files.front()));
+  const auto row = nlohmann::ordered_json::parse(line, nullptr, false);
+  const bool is_text = row.is_object() && row.contains(config.text_column) &&
+                       !find_layout(row, config.conversation_columns);
+  if (!is_text) found.kind = SourceKind::kConversations;
+  return found;
+}
+
 Result<std::string> token_file_name(const TokenizeOptions& options, const Tokenizer& tokenizer) {
   const std::filesystem::path folder = common_folder(options.files);
   FileFingerprint fingerprint;
@@ -108,7 +123,8 @@ Result<std::string> token_file_name(const TokenizeOptions& options, const Tokeni
                     std::to_string(status.st_mtim.tv_nsec));
   }
   for (const std::string& decisive :
-       {std::to_string(static_cast<int>(options.kind)), options.text_column, tokenizer.name(),
+       {std::to_string(static_cast<int>(options.kind)), options.text_column,
+        options.conversations == nullptr ? tokenizer.name() : options.conversations->name(),
         std::to_string(options.num_token_ids)}) {
     fingerprint.add(":" + decisive);
   }

@@ -21,10 +21,11 @@ Error wrong(const LinePlace& place, const std::string& what, const std::string& 
   return {ErrorCode::kInvalidArgument, where + what, hint};
 }
 
-Result<json> parse_object(std::string_view line, const LinePlace& place) {
-  json object;
+template <typename Json>
+Result<Json> parse_object(std::string_view line, const LinePlace& place) {
+  Json object;
   try {
-    object = json::parse(line);
+    object = Json::parse(line);
   } catch (const json::exception& error) {
     // "[json.exception.parse_error.101] parse error at line 1, column 7: ..." without its head
     const std::string text = error.what();
@@ -77,9 +78,13 @@ Result<std::vector<int32_t>> ids_of(const json& object, const char* name, bool i
 
 }  // namespace
 
+Result<nlohmann::ordered_json> parse_object_line(std::string_view line, const LinePlace& place) {
+  return parse_object<nlohmann::ordered_json>(line, place);
+}
+
 Result<std::string> parse_text_line(std::string_view line, const std::string& column,
                                     const LinePlace& place) {
-  ASSIGN_OR_RETURN(json object, parse_object(line, place));
+  ASSIGN_OR_RETURN(json object, parse_object<json>(line, place));
   const auto found = object.find(column);
   if (found == object.end()) {
     return wrong(place, "has no field \"" + column + "\"; its fields: " + names_of(object),
@@ -94,7 +99,7 @@ Result<std::string> parse_text_line(std::string_view line, const std::string& co
 
 Result<TokenRow> parse_token_line(std::string_view line, int64_t num_token_ids,
                                   const LinePlace& place) {
-  ASSIGN_OR_RETURN(const json object, parse_object(line, place));
+  ASSIGN_OR_RETURN(const json object, parse_object<json>(line, place));
   if (!object.contains(kInputIds)) {
     return wrong(place, "has no field \"input_ids\"; its fields: " + names_of(object));
   }

@@ -1,10 +1,12 @@
-// One line of JSON lines: a text, or tokens.
+// One line of JSON lines: a text, tokens, or any object.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "runtime/common/result.h"
 
@@ -30,6 +32,10 @@ struct TokenRow {
 // kInvalidArgument naming place and what is wrong.
 common::Result<TokenRow> parse_token_line(std::string_view line, int64_t num_token_ids,
                                           const LinePlace& place);
+
+// The object in `line`, its keys in their order. kInvalidArgument naming the place.
+common::Result<nlohmann::ordered_json> parse_object_line(std::string_view line,
+                                                         const LinePlace& place);
 
 // True if `line` is an object with input_ids.
 bool is_token_line(std::string_view line);

@@ -103,6 +103,24 @@ struct Tokenization::State {
     return writer->end_document();
   }
 
+  Result<void> add_conversation(std::string_view text, const LinePlace& place) {
+    const ConversationTokenizer& conversations = *options.conversations;
+    ASSIGN_OR_RETURN(const TokenRow row, conversations.encode(text, place));
+    if (!conversations.teaches(row)) {
+      ++counts.unlearned_rows;
+      return {};
+    }
+    if (!writer) {
+      RETURN_IF_ERROR(
+          open_writer({.token_bytes = token_bytes_for(conversations.tokenizer().num_ids()),
+                       .separator = -1,
+                       .has_labels = !conversations.learns_all(),
+                       .tokenizer = conversations.name()}));
+    }
+    RETURN_IF_ERROR(writer->add_tokens(row.input_ids, row.labels));
+    return writer->end_document();
+  }
+
   Result<void> add_line(std::string_view text, const LinePlace& place) {
     if (is_blank(text)) {
       ++counts.empty_documents;
@@ -112,6 +130,7 @@ struct Tokenization::State {
       ASSIGN_OR_RETURN(const TokenRow row, parse_token_line(text, options.num_token_ids, place));
       return add_row(row, place);
     }
+    if (options.kind == SourceKind::kConversations) return add_conversation(text, place);
     ASSIGN_OR_RETURN(const std::string document, parse_text_line(text, options.text_column, place));
     return add_text(document, place);
   }
@@ -128,6 +147,17 @@ struct Tokenization::State {
     offset += std::min(end + 1, rest.size());
     ++counts.lines;
     return add_line(rest.substr(0, end), {.file = options.files[file_index], .line = ++line});
+  }
+
+  Error nothing() const {
+    if (counts.unlearned_rows == 0) {
+      return {ErrorCode::kInvalidArgument, "empty corpus: there is no document with a token", ""};
+    }
+    return {ErrorCode::kInvalidArgument,
+            "none of the " + std::to_string(counts.unlearned_rows) +
+                " conversations has a token to learn: no assistant speaks within a sample",
+            "look at the roles of the messages and at train.data.sequenceLength, or learn all "
+            "tokens with train.data.loss: all"};
   }
 
   // Goes to the next file with bytes in it, if the one at work is done. Returns whether there is
@@ -162,8 +192,7 @@ Result<bool> Tokenization::advance(std::chrono::milliseconds slice) {
     ASSIGN_OR_RETURN(const bool has_work, s.find_work());
     if (!has_work) {
       if (!s.writer) {
-        return Error{ErrorCode::kInvalidArgument, "empty corpus: there is no document with a token",
-                     ""};
+        return s.nothing();
       }
       ASSIGN_OR_RETURN(s.header, s.writer->finish());
       return true;

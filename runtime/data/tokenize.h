@@ -10,16 +10,18 @@
 
 #include "runtime/checkpoint/disk.h"
 #include "runtime/common/result.h"
+#include "runtime/data/conversation_tokenizer.h"
 #include "runtime/data/token_file_format.h"
 #include "runtime/data/tokenizer.h"
 
 namespace lockstep::runtime {
 
 enum class SourceKind {
-  kText,        // a file is a document
-  kJsonText,    // a line is an object with a text
-  kJsonTokens,  // a line is an object with input_ids
-  kTokenFiles,  // what `lockstep tokenize` writes
+  kText,           // a file is a document
+  kJsonText,       // a line is an object with a text
+  kJsonTokens,     // a line is an object with input_ids
+  kConversations,  // a line is an object with what is said
+  kTokenFiles,     // what `lockstep tokenize` writes
 };
 
 struct TokenizeOptions {
@@ -27,11 +29,13 @@ struct TokenizeOptions {
   SourceKind kind = SourceKind::kText;                          // not kTokenFiles
   std::string text_column = "text";                             // of kJsonText
   int64_t num_token_ids = std::numeric_limits<int32_t>::max();  // kJsonTokens: ids are below it
+  const ConversationTokenizer* conversations = nullptr;         // of kConversations; outlives it
 };
 
 struct TokenizeCounts {
   int64_t lines = 0;            // of JSON read
   int64_t empty_documents = 0;  // left out: a text without bytes, a blank line, a row without ids
+  int64_t unlearned_rows = 0;   // left out: conversations without a label
 };
 
 // Writes a token file in slices of time, so that the caller can do other things in between. Memory

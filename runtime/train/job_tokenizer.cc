@@ -32,10 +32,8 @@ Result<void> check_bytes(const common::TrainConfig& config) {
 }
 
 // Added tokens may lie beyond the vocabulary: the data will show whether a text has one.
-Result<void> check_vocabulary(const common::TrainConfig& config, const HfTextTokenizer& opened) {
+Result<void> check_vocabulary(const common::TrainConfig& config, int64_t num_ids) {
   const int64_t vocab_size = config.model.vocab_size;
-  const int64_t num_ids =
-      std::max<int64_t>(opened.tokenizer().num_model_ids(), opened.eos().value_or(-1) + 1);
   if (num_ids <= vocab_size) return {};
   return Error{ErrorCode::kInvalidArgument,
                config.tokenizer.path + " makes " + std::to_string(num_ids) +
@@ -51,8 +49,24 @@ Result<std::unique_ptr<Tokenizer>> open_job_tokenizer(const common::TrainConfig&
     return std::unique_ptr<Tokenizer>(std::make_unique<ByteTokenizer>());
   }
   ASSIGN_OR_RETURN(HfTextTokenizer opened, HfTextTokenizer::open(config.tokenizer.path));
-  RETURN_IF_ERROR(check_vocabulary(config, opened));
+  RETURN_IF_ERROR(check_vocabulary(config, std::max<int64_t>(opened.tokenizer().num_model_ids(),
+                                                             opened.eos().value_or(-1) + 1)));
   return std::unique_ptr<Tokenizer>(std::make_unique<HfTextTokenizer>(std::move(opened)));
+}
+
+Result<std::unique_ptr<ConversationTokenizer>> open_job_conversations(
+    const common::TrainConfig& config, const ConversationLayout& layout,
+    std::chrono::system_clock::time_point now) {
+  const bool is_cut = !config.data.packing;
+  ASSIGN_OR_RETURN(
+      ConversationTokenizer opened,
+      ConversationTokenizer::open({.tokenizer = config.tokenizer.path,
+                                   .layout = layout,
+                                   .learns_all = config.data.loss == common::DataConfig::Loss::kAll,
+                                   .now = now,
+                                   .sample_tokens = is_cut ? config.data.sequence_length : 0}));
+  RETURN_IF_ERROR(check_vocabulary(config, opened.tokenizer().num_model_ids()));
+  return std::make_unique<ConversationTokenizer>(std::move(opened));
 }
 
 ExitCode exit_code_of_tokenizer(const Error& error) {

@@ -1,7 +1,9 @@
 #include "runtime/train/training_data.h"
 
+#include <charconv>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -9,7 +11,9 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/common/text_file.h"
 #include "runtime/data/byte_tokenizer.h"
+#include "runtime/data/conversation_tokenizer.h"
 #include "runtime/data/corpus.h"
 #include "runtime/data/data_files.h"
 #include "runtime/data/token_file.h"
@@ -27,6 +31,9 @@ using common::Result;
 // Rank 0 tokenizes for so long before it meets the others again: their wait for it never nears
 // communication.timeoutSeconds.
 constexpr std::chrono::seconds kTokenizeSlice{1};
+
+// In the folder of tokens: the time that templates are told, in seconds since 1970.
+constexpr const char* kTemplateTime = "strftime_now";
 
 ExitCode exit_code_of_data(const Error& error) {
   const bool wrong_data =
@@ -63,6 +70,12 @@ ExitCode exit_code_of_tokenizing(const Error& error) {
                                               : ExitCode::kOutputUnwritable;
 }
 
+// What makes rows of tokens of what lies in files: on rank 0, which alone does it.
+struct RowMakers {
+  std::unique_ptr<Tokenizer> texts = std::make_unique<ByteTokenizer>();
+  std::unique_ptr<ConversationTokenizer> conversations;  // null: there are none
+};
+
 // Writes the token file `path` on rank 0 while the others wait.
 void write_token_file(RankState& s, Disk& disk, const std::string& path,
                       const TokenizeOptions& options, const Tokenizer& tokenizer) {
@@ -78,42 +91,106 @@ void write_token_file(RankState& s, Disk& disk, const std::string& path,
   }
   if (!work) return;
   s.log.info("tokenized", {{"file", path},
-                           {"tokenizer", tokenizer.name()},
+                           {"tokenizer", work->header().tokenizer},
                            {"documents", work->header().num_documents},
                            {"tokens", work->header().num_tokens},
-                           {"empty_skipped", work->counts().empty_documents}});
+                           {"empty_skipped", work->counts().empty_documents},
+                           {"unlearned_skipped", work->counts().unlearned_rows}});
 }
 
 bool is_text(SourceKind kind) {
   return kind == SourceKind::kText || kind == SourceKind::kJsonText;
 }
 
-// What makes tokens of the job's texts: on rank 0, which alone does it. Others get that of bytes.
-std::unique_ptr<Tokenizer> agree_on_tokenizer(RankState& s) {
-  Result<std::unique_ptr<Tokenizer>> mine = std::unique_ptr<Tokenizer>();
-  if (s.is_rank0()) mine = open_job_tokenizer(s.config());
+// Agrees on what `open` returns on rank 0, which alone calls it; null on the others.
+template <typename Opened>
+std::unique_ptr<Opened> agree_on_opened(
+    RankState& s, const std::function<Result<std::unique_ptr<Opened>>()>& open) {
+  Result<std::unique_ptr<Opened>> mine = std::unique_ptr<Opened>();
+  if (s.is_rank0()) mine = open();
   const ExitCode code = mine ? ExitCode::kSucceeded : exit_code_of_tokenizer(mine.error());
-  std::unique_ptr<Tokenizer> tokenizer =
-      agree_on(*s.collective, std::move(mine), code, "opening the tokenizer");
-  return tokenizer ? std::move(tokenizer) : std::make_unique<ByteTokenizer>();
+  return agree_on(*s.collective, std::move(mine), code, "opening the tokenizer");
+}
+
+// The time that templates are told: one for all attempts that write to an output, so that those
+// which go on find the tokens of those before.
+Result<std::chrono::system_clock::time_point> template_time(Disk& disk, const std::string& folder) {
+  using std::chrono::seconds;
+  using std::chrono::system_clock;
+  const Result<std::string> text = common::read_text_file(folder + "/" + kTemplateTime);
+  if (text) {
+    int64_t told = 0;
+    const auto [end, wrong] = std::from_chars(text->data(), text->data() + text->size(), told);
+    if (wrong == std::errc() && *end == '\n') return system_clock::time_point(seconds(told));
+    return Error{ErrorCode::kDataLoss, folder + "/" + kTemplateTime + " holds no time",
+                 "remove it: templates are told another one then"};
+  }
+  if (text.error().code != ErrorCode::kNotFound) return text.error();
+  const auto now = std::chrono::duration_cast<seconds>(system_clock::now().time_since_epoch());
+  RETURN_IF_ERROR(disk.make_folder(folder));
+  RETURN_IF_ERROR(replace_file(disk, folder, kTemplateTime, std::to_string(now.count()) + "\n"));
+  return system_clock::time_point(now);
+}
+
+// What makes rows of the conversations in `data`; says on rank 0 what was found in them.
+std::unique_ptr<ConversationTokenizer> agree_on_conversations(RankState& s, Disk& disk,
+                                                              const DataFiles& data,
+                                                              const char* name) {
+  Result<ConversationLayout> found = ConversationLayout();
+  if (s.is_rank0()) found = find_layout_of(data.paths.files, s.config().data.conversation_columns);
+  const ConversationLayout layout = agree_on_data(s, std::move(found), "looking for conversations");
+  Result<std::chrono::system_clock::time_point> now = std::chrono::system_clock::time_point();
+  if (s.is_rank0()) now = template_time(disk, tokens_folder(s));
+  const auto told =
+      agree_on(*s.collective, std::move(now), ExitCode::kOutputUnwritable, "telling the time");
+  auto opened = agree_on_opened<ConversationTokenizer>(
+      s, [&] { return open_job_conversations(s.config(), layout, told); });
+  if (s.is_rank0()) {
+    s.log.info("conversations",
+               {{"data", name}, {"layout", to_text(layout)}, {"learned", opened->rule()}});
+  }
+  return opened;
+}
+
+// Texts have no response to learn alone.
+Result<void> check_loss(const common::DataConfig& config, SourceKind kind,
+                        const std::string& pattern) {
+  const bool learns_responses = config.loss == common::DataConfig::Loss::kResponse;
+  if (!is_text(kind) || !learns_responses) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               "train.data.loss: response, but " + pattern + " holds texts",
+               "give JSON lines with conversations (jq -c '.[]' makes such of a JSON list), or set "
+               "train.data.loss: all"};
+}
+
+RowMakers agree_on_row_makers(RankState& s, Disk& disk, const DataFiles& data, const char* name) {
+  RowMakers makers;
+  if (data.kind == SourceKind::kConversations) {
+    makers.conversations = agree_on_conversations(s, disk, data, name);
+  } else if (is_text(data.kind)) {
+    auto opened = agree_on_opened<Tokenizer>(s, [&] { return open_job_tokenizer(s.config()); });
+    if (opened) makers.texts = std::move(opened);
+  }
+  return makers;
 }
 
 // The token file in the output that JSON lines or texts became; made if it is not there yet.
 std::string token_file_for(RankState& s, Disk& disk, const DataFiles& data,
-                           const Tokenizer& tokenizer) {
+                           const RowMakers& makers) {
   const TokenizeOptions options{.files = data.paths.files,
                                 .kind = data.kind,
                                 .text_column = s.config().data.text_column,
-                                .num_token_ids = s.config().model.vocab_size};
+                                .num_token_ids = s.config().model.vocab_size,
+                                .conversations = makers.conversations.get()};
   Result<std::string> name = std::string();
-  if (s.is_rank0()) name = token_file_name(options, tokenizer);
+  if (s.is_rank0()) name = token_file_name(options, *makers.texts);
   const std::string mine = agree_on_data(s, std::move(name), "looking at the data");
   const std::string path =
       tokens_folder(s) + "/" + gather_texts(*s.collective, mine, "token file").front();
   std::string usable;
   if (s.is_rank0() && TokenFile::open(path)) usable = "usable";
   if (gather_texts(*s.collective, usable, "token file").front().empty()) {
-    write_token_file(s, disk, path, options, tokenizer);
+    write_token_file(s, disk, path, options, *makers.texts);
   }
   return path;
 }
@@ -148,17 +225,21 @@ Result<Samples> to_samples(const RankState& s, std::unique_ptr<TokenSource> sour
 }
 
 Opened open_pattern(RankState& s, Disk& disk, const std::string& pattern, const char* name) {
-  const DataFiles data =
-      agree_on_data(s, find_data(pattern, s.config().data.format), "finding the data");
+  const common::DataConfig& config = s.config().data;
+  const bool is_sft = s.config().task == common::Task::kSft;
+  const DataFiles data = agree_on_data(
+      s, is_sft ? find_conversations(pattern, config) : find_data(pattern, config.format),
+      "finding the data");
   require_same(s, "kind " + std::to_string(static_cast<int>(data.kind)), pattern);
-  const std::unique_ptr<Tokenizer> tokenizer =
-      is_text(data.kind) ? agree_on_tokenizer(s) : std::make_unique<ByteTokenizer>();
+  agree_on(*s.collective, check_loss(config, data.kind, pattern), ExitCode::kInvalidConfig,
+           "choosing what is learned");
+  const RowMakers makers = agree_on_row_makers(s, disk, data, name);
   const bool is_mapped =  // files of bytes are their own tokens
       data.kind == SourceKind::kText &&
       s.config().tokenizer.type == common::TokenizerConfig::Type::kBytes;
   std::string token_file;
   if (!is_mapped && data.kind != SourceKind::kTokenFiles) {
-    token_file = token_file_for(s, disk, data, *tokenizer);
+    token_file = token_file_for(s, disk, data, makers);
   }
   std::unique_ptr<TokenSource> source = agree_on_data(
       s,
@@ -234,7 +315,7 @@ void open_data(RankState& s, Disk& disk) {
                                           .shuffle = data.shuffle,
                                           .seed = s.config().seed}),
                     "opening the data"));
-  std::set<std::string> kept = {train.token_file};
+  std::set<std::string> kept = {train.token_file, tokens_folder(s) + "/" + kTemplateTime};
   if (!data.validation.empty()) {
     Opened validation = open_pattern(s, disk, data.validation, "validation");
     s.validation.emplace(std::move(validation.samples));

@@ -103,6 +103,48 @@ TEST_F(DataRefusalsTest, ATokenizerThatCannotMakeTheModelsTokens) {
                  "makes 257 tokens, but model.config.vocab_size is 256");
 }
 
+// A template that is missing, rows that are no conversations, columns that are not there.
+TEST_F(DataRefusalsTest, ConversationsThatCannotBeLearned) {
+  json vocabulary = {{"?", 0}, {"a", 1}};
+  write("words/tokenizer.json",
+        json{{"version", "1.0"},
+             {"pre_tokenizer", {{"type", "WhitespaceSplit"}}},
+             {"model", {{"type", "WordLevel"}, {"unk_token", "?"}, {"vocab", vocabulary}}}}
+            .dump());
+  const json sft = {{"task", "sft"},
+                    {"tokenizer", {{"type", "hf"}, {"path", folder_.path("words")}}}};
+  std::string lines;
+  const json talk = {{{"role", "user"}, {"content", "a"}},
+                     {{"role", "assistant"}, {"content", "a"}}};
+  for (int i = 0; i < 20; ++i) lines += json{{"messages", talk}}.dump() + "\n";
+  const std::string chats = write("chats.jsonl", lines);
+  expect_refusal(job(chats, sft, 2), ExitCode::kInvalidConfig, "words has no chat template");
+  write("words/chat_template.jinja",
+        "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no systems') }}"
+        "{% endif %}{% generation %}{{ m.content }} {% endgeneration %}{% endfor %}");
+  const std::string system = R"({"messages": [{"role": "system", "content": "a"}]})";
+  const std::vector<std::pair<std::string, std::string>> rows = {
+      {R"({"messages": [{"role": "user"}]})", "bad.jsonl:21: \"messages\"[0] has no \"content\""},
+      {R"({"prompt": "a"})", "bad.jsonl:21: has no field \"messages\"; its fields: prompt"},
+      {R"({"messages": ])", "bad.jsonl:21: is not JSON: column 14"},
+      {system, "chat_template.jinja: line 1: no systems"},
+  };
+  for (const auto& [row, said] : rows) {
+    expect_refusal(job(write("bad.jsonl", lines + row + "\n"), sft), ExitCode::kInvalidData, said);
+  }
+  json columns = sft;
+  columns["data"]["columns"]["messages"] = "talk";
+  expect_refusal(job(chats, columns), ExitCode::kInvalidData,
+                 "chats.jsonl:1: has no field \"talk\"; its fields: messages");
+  expect_refusal(job(write("odd.jsonl", "{\"body\": 1}\n"), sft), ExitCode::kInvalidData,
+                 "odd.jsonl:1: has no field that holds a conversation; its fields: body");
+  expect_refusal(job(write_lines("texts.jsonl", ""), sft), ExitCode::kInvalidConfig,
+                 "train.data.loss: response, but");
+  json silent = {{{"role", "assistant"}, {"content", ""}}};
+  expect_refusal(job(write("silent.jsonl", json{{"messages", silent}}.dump() + "\n"), sft),
+                 ExitCode::kInvalidData, "none of the 1 conversations has a token to learn");
+}
+
 TEST_F(DataRefusalsTest, FilesThatAreNoTokenFiles) {
   const json tokens = {{"data", {{"format", "tokens"}}}};
   const std::string foreign = write("train.bin", std::string(4000, '\1'));

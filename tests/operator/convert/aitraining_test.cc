@@ -55,16 +55,27 @@ TEST(AitrainingTest, SaysOfSupervisedFineTuningWhatIsMissing) {
   EXPECT_EQ(field(imported, "train.parallelism.strategy"), "zero3");
   EXPECT_EQ(field(imported, "train.precision"), "bf16");
   EXPECT_EQ(field(imported, "train.data.train"), "./chats.jsonl");
-  EXPECT_EQ(field(imported, "train.data.columns.text"), "text");
+  EXPECT_EQ(field(imported, "train.data.columns.messages"), "text");
+  EXPECT_EQ(field(imported, "train.task"), "sft");
+  EXPECT_EQ(field(imported, "train.tokenizer.type"), "hf");
   EXPECT_EQ(fate(imported, "log"), "changed train.logging.tensorboard");
-  EXPECT_EQ(fate(imported, "task"), "refused");
   EXPECT_EQ(fate(imported, "base_model"), "changed train.model.path");
   EXPECT_EQ(fate(imported, "params.peft"), "refused");
-  EXPECT_EQ(fate(imported, "data.chat_template"), "refused");
+  EXPECT_EQ(fate(imported, "data.chat_template"), "mapped");
   EXPECT_EQ(fate(imported, "params.quantization"), "refused");
   EXPECT_EQ(fate(imported, "hub.push_to_hub"), "refused");
   EXPECT_EQ(fate(imported, "data.valid_split"), "mapped");
   EXPECT_THAT(imported.manifest, Not(HasSubstr("hf_abc")));
+}
+
+TEST(AitrainingTest, OfTextsWithoutATemplateAllIsLearned) {
+  const std::string head = "task: llm\nbase_model: /m\nproject_name: x\nparams: {trainer: sft}\n";
+  const Imported texts = import_valid(head + "data: {column_mapping: {text_column: body}}\n");
+  EXPECT_EQ(field(texts, "train.task"), "sft");
+  EXPECT_EQ(field(texts, "train.data.columns.text"), "body");
+  EXPECT_EQ(field(texts, "train.data.loss"), "all");
+  const Imported named = import_valid(head + "data: {chat_template: zephyr}\n");
+  EXPECT_EQ(fate(named, "data.chat_template"), "refused");
 }
 
 // In the shape of AutoTrain's configuration for its generic trainer.

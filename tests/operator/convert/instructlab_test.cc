@@ -46,7 +46,8 @@ train:
   EXPECT_EQ(field(imported, "train.precision"), "bf16");
   EXPECT_EQ(fate(imported, "chat"), "changed");
   EXPECT_EQ(fate(imported, "train.lora_quantize_dtype"), "mapped");
-  EXPECT_EQ(fate(imported, "train.data_path"), "refused");
+  EXPECT_EQ(field(imported, "train.data.train"), "/data/datasets/messages.jsonl");
+  EXPECT_EQ(field(imported, "train.task"), "sft");
   EXPECT_EQ(fate(imported, "train.model_path"), "changed train.model.path");
 }
 

@@ -218,7 +218,8 @@ TEST(AitrainingLineTest, IsAConfigurationInFlags) {
   EXPECT_EQ(field(imported, "train.optimizer.lr"), 1e-4);
   EXPECT_EQ(field(imported, "train.parallelism.strategy"), "ddp");
   EXPECT_EQ(field(imported, "train.data.columns.text"), "body");
-  EXPECT_EQ(fate(imported, "trainer"), "refused");
+  EXPECT_EQ(fate(imported, "trainer"), "mapped train.task");
+  EXPECT_EQ(field(imported, "train.task"), "sft");
   EXPECT_EQ(fate(imported, "peft"), "refused");
   EXPECT_EQ(imported.conversion.metadata.at("name"), "mine");
   EXPECT_THAT(refusals(valid_line("autotrain llm --model /m --learning-rat 3")),

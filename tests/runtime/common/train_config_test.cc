@@ -247,9 +247,8 @@ TEST(TrainConfigTest, WhatIsKnownButNotHonouredIsRefusedAsNotSupported) {
   const std::vector<std::pair<const char*, json>> table = {
       {"/lora", {{"rank", 16}}},
       {"/precision", "fp8"},
-      {"/task", "sft"},
+      {"/task", "dpo"},
       {"/model/config/torch_dtype", "bfloat16"},
-      {"/data/format", "messages"},
       {"/parallelism/strategy", "fsdp"},
       {"/communication/backend", "nccl"},
   };

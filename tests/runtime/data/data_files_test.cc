@@ -44,6 +44,27 @@ TEST_F(DataFilesTest, AFormatThatIsGivenHolds) {
   EXPECT_EQ(find_data(folder_ / "maps", Format::kTokens)->kind, SourceKind::kTokenFiles);
 }
 
+TEST_F(DataFilesTest, LinesAreConversationsUnlessTheyHoldTokensOrATextAlone) {
+  write_text(folder_ / "chats/a.jsonl", "\n{\"messages\": [], \"text\": \"a\"}\n");
+  write_text(folder_ / "odd/a.jsonl", "{\"body\": 1}\n");
+  common::DataConfig config;
+  const auto kind_of = [&](const char* name) {
+    return find_conversations(folder_ / name, config)->kind;
+  };
+  EXPECT_EQ(kind_of("chats"), SourceKind::kConversations);
+  EXPECT_EQ(kind_of("odd"), SourceKind::kConversations) << "which says what is missing";
+  EXPECT_EQ(kind_of("lines"), SourceKind::kJsonText);
+  EXPECT_EQ(kind_of("rows"), SourceKind::kJsonTokens);
+  EXPECT_EQ(kind_of("maps"), SourceKind::kTokenFiles);
+  EXPECT_EQ(kind_of("text"), SourceKind::kText);
+  config.conversation_columns.messages = "text";
+  EXPECT_EQ(kind_of("lines"), SourceKind::kConversations) << "the column is named";
+  config.format = Format::kMessages;
+  EXPECT_EQ(kind_of("text"), SourceKind::kConversations);
+  config.format = Format::kJsonl;
+  EXPECT_EQ(kind_of("chats"), SourceKind::kJsonText);
+}
+
 TEST_F(DataFilesTest, KindsThatMixAreRefusedByName) {
   for (const std::string pattern : {"{text,lines}", "{lines,maps}", "{maps,text}"}) {
     const auto found = find_data(folder_ / pattern, Format::kAuto);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/train/run_error.h"
+#include "tests/runtime/data/temp_folder.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -31,6 +32,22 @@ TEST(GenerateTest, AMissingModelIsATypedErrorThatNamesIt) {
   } catch (const RunError& error) {
     EXPECT_EQ(error.failure().code, common::ExitCode::kInputNotFound);
     EXPECT_NE(error.failure().message.find("/nowhere/model"), std::string::npos);
+  }
+}
+
+TEST(GenerateTest, ATokenizerThatIsNotReadIsNamed) {
+  const TempFolder folder;
+  write_text(folder / "config.json",
+             R"({"model_type": "llama", "vocab_size": 300, "hidden_size": 8, "intermediate_size": 8,
+                 "num_hidden_layers": 1, "num_attention_heads": 2})");
+  write_text(folder / "tokenizer.model", "");
+  try {
+    generate({.model = folder.path()});
+    FAIL() << "did not throw";
+  } catch (const RunError& error) {
+    EXPECT_EQ(error.failure().code, common::ExitCode::kInvalidConfig);
+    EXPECT_NE(error.failure().message.find("tokenizer.model"), std::string::npos);
+    EXPECT_NE(error.failure().hint.find("tokenizer.json"), std::string::npos);
   }
 }
 

@@ -1,0 +1,81 @@
+#include <array>
+#include <string>
+#include <vector>
+
+#include "runtime/common/train_relations.h"
+
+namespace lockstep::common {
+namespace {
+
+using nlohmann::json;
+
+void check_tokenizer(Relations& out) {
+  const json* type = out.find("tokenizer/type");
+  const json* path = out.find("tokenizer/path");
+  if (type == nullptr || !type->is_string()) return;
+  if (*type != "hf") {
+    if (path != nullptr) {
+      out.report(".tokenizer.path", "needs type hf, found " + type->dump(),
+                 "set tokenizer.type: hf");
+    }
+    return;
+  }
+  if (path == nullptr && out.find("model/path") == nullptr) {
+    out.report(".tokenizer.type", "hf needs tokenizer.path or model.path",
+               "name a directory with a tokenizer.json");
+  }
+  if (path != nullptr && path->is_string() && path->get<std::string>().starts_with("hf://")) {
+    out.report(".tokenizer.path", "hf:// is not supported yet, found " + path->dump(),
+               "download the tokenizer, and name its folder");
+  }
+}
+
+void check_columns(Relations& out, bool is_sft) {
+  const std::array<std::vector<const char*>, 3> kinds = {
+      {{"messages"}, {"prompt", "completion"}, {"instruction", "input", "response"}}};
+  std::string first;  // column of an earlier kind
+  for (const auto& kind : kinds) {
+    std::string found;
+    for (const char* const name : kind) {
+      if (out.find(std::string("data/columns/").append(name)) != nullptr) found = name;
+    }
+    if (found.empty()) continue;
+    const std::string field = ".data.columns." + found;
+    if (!is_sft) {
+      out.report(field, "needs task sft", "set task: sft");
+      return;
+    }
+    if (!first.empty()) {
+      out.report(field, "and columns." + first + " exclude each other",
+                 "name messages, or prompt and completion, or instruction, input and response");
+      return;
+    }
+    first = found;
+  }
+}
+
+}  // namespace
+
+void check_task(Relations& out) {
+  check_tokenizer(out);
+  const json* task = out.find("task");
+  const bool is_sft = task != nullptr && *task == "sft";
+  check_columns(out, is_sft);
+  const json* format = out.find("data/format");
+  if (!is_sft) {
+    if (out.find("data/loss") != nullptr) {
+      out.report(".data.loss", "needs task sft", "pretraining learns every token");
+    }
+    if (format != nullptr && *format == "messages") {
+      out.report(".data.format", "messages needs task sft", "set task: sft");
+    }
+    return;
+  }
+  const json* type = out.find("tokenizer/type");
+  if (type != nullptr && *type == "bytes" && (format == nullptr || *format != "tokens")) {
+    out.report(".tokenizer.type", "task sft needs type hf, found \"bytes\"",
+               "conversations become text by the chat template of a Hugging Face tokenizer");
+  }
+}
+
+}  // namespace lockstep::common

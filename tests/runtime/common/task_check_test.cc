@@ -1,0 +1,110 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/common/train_config.h"
+#include "runtime/common/train_fields.h"
+
+namespace lockstep::common {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Loss = DataConfig::Loss;
+
+json sft() {
+  return json::parse(R"({
+    "task": "sft",
+    "model": {"init": "random",
+              "config": {"model_type": "llama", "vocab_size": 300, "hidden_size": 64,
+                         "intermediate_size": 128, "num_hidden_layers": 2,
+                         "num_attention_heads": 4, "max_position_embeddings": 64}},
+    "tokenizer": {"type": "hf", "path": "/t"},
+    "data": {"train": "chats.jsonl", "sequenceLength": 64},
+    "batch": {"globalBatchSize": 8},
+    "steps": 10})");
+}
+
+json pretrain() {
+  json train = sft();
+  train["task"] = "pretrain";
+  return train;
+}
+
+TEST(TaskCheckTest, FineTuningLearnsResponsesOfWholeConversations) {
+  ASSERT_THAT(check_train(sft(), 1, "t"), IsEmpty());
+  const TrainConfig config = decode_train(sft());
+  EXPECT_EQ(config.task, Task::kSft);
+  EXPECT_EQ(config.data.loss, Loss::kResponse);
+  EXPECT_FALSE(config.data.packing);
+  const ResolvedTrain resolved =
+      resolve_train(check_and_default(train_fields(), sft(), "").value, 1);
+  EXPECT_THAT(resolved.notes, testing::IsSupersetOf({"data.loss = response (task sft)",
+                                                     "data.packing = false (task sft)"}));
+  EXPECT_EQ(resolved.train.at("data").at("loss"), "response");
+}
+
+TEST(TaskCheckTest, PretrainingLearnsAllOfAStream) {
+  ASSERT_THAT(check_train(pretrain(), 1, "t"), IsEmpty());
+  const TrainConfig config = decode_train(pretrain());
+  EXPECT_EQ(config.task, Task::kPretrain);
+  EXPECT_EQ(config.data.loss, Loss::kAll);
+  EXPECT_TRUE(config.data.packing);
+}
+
+TEST(TaskCheckTest, WhatIsGivenHolds) {
+  json train = sft();
+  train["data"]["loss"] = "all";
+  train["data"]["packing"] = true;
+  train["data"]["format"] = "messages";
+  train["data"]["columns"] = {{"instruction", "q"}, {"response", "a"}};
+  ASSERT_THAT(check_train(train, 1, "t"), IsEmpty());
+  const DataConfig data = decode_train(train).data;
+  EXPECT_EQ(data.loss, Loss::kAll);
+  EXPECT_TRUE(data.packing);
+  EXPECT_EQ(data.format, DataConfig::Format::kMessages);
+  EXPECT_EQ(data.conversation_columns.instruction, "q");
+  EXPECT_EQ(data.conversation_columns.response, "a");
+  EXPECT_EQ(data.conversation_columns.messages, "");
+  EXPECT_EQ(data.text_column, "text");
+}
+
+TEST(TaskCheckTest, WhatNeedsTheOtherTaskIsRefusedByName) {
+  const std::vector<std::pair<json, const char*>> table = {
+      {{{"loss", "response"}}, "t.data.loss"},
+      {{{"format", "messages"}}, "t.data.format"},
+      {{{"columns", {{"messages", "m"}}}}, "t.data.columns.messages"},
+      {{{"columns", {{"input", "m"}}}}, "t.data.columns.input"},
+  };
+  for (const auto& [data, field] : table) {
+    json train = pretrain();
+    train["data"].merge_patch(data);
+    const Problems problems = check_train(train, 1, "t");
+    ASSERT_EQ(problems.size(), 1U) << field;
+    EXPECT_EQ(problems[0].path, field);
+    EXPECT_THAT(problems[0].message, HasSubstr("needs task sft"));
+  }
+}
+
+TEST(TaskCheckTest, ColumnsOfTwoLayoutsExcludeEachOther) {
+  json train = sft();
+  train["data"]["columns"] = {{"messages", "m"}, {"prompt", "p"}};
+  const Problems problems = check_train(train, 1, "t");
+  ASSERT_EQ(problems.size(), 1U);
+  EXPECT_EQ(problems[0].path, "t.data.columns.prompt");
+  EXPECT_THAT(problems[0].message, HasSubstr("columns.messages exclude each other"));
+}
+
+TEST(TaskCheckTest, FineTuningNeedsATokenizerUnlessItsDataAreTokens) {
+  json train = sft();
+  train["tokenizer"] = {{"type", "bytes"}};
+  const Problems problems = check_train(train, 1, "t");
+  ASSERT_EQ(problems.size(), 1U);
+  EXPECT_EQ(problems[0].path, "t.tokenizer.type");
+  EXPECT_THAT(problems[0].message, HasSubstr("task sft needs type hf, found \"bytes\""));
+  train["data"]["format"] = "tokens";
+  EXPECT_THAT(check_train(train, 1, "t"), IsEmpty());
+}
+
+}  // namespace
+}  // namespace lockstep::common

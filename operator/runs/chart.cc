@@ -41,18 +41,21 @@ std::string coordinate(double value) {
   return text.data();
 }
 
+bool is_lower(const Point& a, const Point& b) {
+  return a.value < b.value;
+}
+
 // Of each stretch of steps the first, lowest, highest and last point.
 std::vector<Point> thinned(const std::vector<Point>& points) {
   if (points.size() <= kMaxPoints) return points;
   const std::size_t stride = (4 * points.size() + kMaxPoints - 1) / kMaxPoints;
-  const auto by_value = [](const Point& a, const Point& b) { return a.value < b.value; };
   std::vector<Point> kept;
   kept.reserve(kMaxPoints + 4);
   for (std::size_t begin = 0; begin < points.size(); begin += stride) {
     const auto from = points.begin() + static_cast<std::ptrdiff_t>(begin);
     const auto to =
         points.begin() + static_cast<std::ptrdiff_t>(std::min(begin + stride, points.size()));
-    const auto [low, high] = std::minmax_element(from, to, by_value);
+    const auto [low, high] = std::minmax_element(from, to, is_lower);
     for (const auto one : {from, std::min(low, high), std::max(low, high), to - 1}) {
       if (kept.empty() || kept.back().step < one->step) kept.push_back(*one);
     }
@@ -76,6 +79,37 @@ std::vector<double> round_ticks(const Range& range) {
     if (tick <= range.high) ticks.push_back(tick);
   }
   return ticks;
+}
+
+// The same for amounts of memory: round in the unit in which they are written.
+std::vector<double> byte_ticks(const Range& range) {
+  double unit = 1;
+  while (range.high / unit >= 1024) unit *= 1024;
+  std::vector<double> ticks = round_ticks({range.low / unit, range.high / unit});
+  for (double& tick : ticks) tick *= unit;
+  return ticks;
+}
+
+// Where the axis ends if it may leave out rare peaks: above 95 of 100 points of every line.
+double usual_height(const std::vector<ChartLine>& lines) {
+  double height = 0;
+  for (const ChartLine& line : lines) {
+    if (line.points.empty()) continue;
+    std::vector<Point> points = line.points;
+    const auto rank = points.begin() + static_cast<std::ptrdiff_t>((points.size() - 1) * 95 / 100);
+    std::nth_element(points.begin(), rank, points.end(), is_lower);
+    height = std::max(height, rank->value);
+  }
+  return 1.2 * height;
+}
+
+// The highest point of all lines. Precondition: there is one.
+Point peak_of(const std::vector<ChartLine>& lines) {
+  Point peak{0, -1e308};
+  for (const ChartLine& line : lines) {
+    for (const Point& point : line.points) peak = std::max(peak, point, is_lower);
+  }
+  return peak;
 }
 
 // A range of some width, whatever the values.
@@ -125,7 +159,7 @@ std::string draw_label(double x, double y, const char* anchor, const std::string
 
 std::string draw_axes(const Chart& chart, const Axes& axes) {
   std::string svg;
-  for (const double value : round_ticks(axes.values)) {
+  for (const double value : chart.is_bytes ? byte_ticks(axes.values) : round_ticks(axes.values)) {
     const double y = axes.y(value);
     svg += draw_segment(kLeft, y, kWidth - kRight, y, "grid");
     svg += draw_label(kLeft - 6, y + 4, "end",
@@ -149,8 +183,8 @@ std::string path_of(const std::vector<Point>& points, const Axes& axes) {
   std::string path;
   for (const Point& point : points) {
     path += path.empty() ? "" : " ";
-    path +=
-        coordinate(axes.x(static_cast<double>(point.step))) + "," + coordinate(axes.y(point.value));
+    path += coordinate(axes.x(static_cast<double>(point.step))) + "," +
+            coordinate(axes.y(std::min(point.value, axes.values.high)));
   }
   return path;
 }
@@ -187,24 +221,44 @@ std::string draw_legend(const std::vector<ChartLine>& lines) {
   return legend + "</p>";
 }
 
+std::string draw_caption(const Chart& chart, const std::string& note) {
+  std::string small = chart.unit;
+  if (!note.empty()) small += (small.empty() ? "" : ", ") + note;
+  return "<figure><figcaption>" + html_text(chart.title) +
+         (small.empty() ? "" : " <small>" + html_text(small) + "</small>") + "</figcaption>";
+}
+
 }  // namespace
 
 std::string draw_chart(const Chart& chart) {
-  std::string unit = chart.unit.empty() ? "" : " <small>" + html_text(chart.unit) + "</small>";
-  std::string figure = "<figure><figcaption>" + html_text(chart.title) + unit + "</figcaption>";
+  const std::vector<ChartLine> whole = chart.is_stacked ? stacked(chart.lines) : chart.lines;
   std::vector<ChartLine> lines;
-  for (const ChartLine& line : chart.is_stacked ? stacked(chart.lines) : chart.lines) {
+  for (const ChartLine& line : whole) {
     if (!line.points.empty()) lines.push_back({line.name, thinned(line.points)});
   }
-  if (lines.empty()) return figure + "<p class=\"none\">nothing was logged</p></figure>\n";
-  const Axes axes = make_axes(chart, lines);
+  if (lines.empty()) {
+    return draw_caption(chart, "") + "<p class=\"none\">nothing was logged</p></figure>\n";
+  }
+  Axes axes = make_axes(chart, lines);
+  std::string note;
+  const double usual = usual_height(whole);
+  // A peak of less than twice the usual height hides nothing.
+  if (chart.cuts_peaks && usual > axes.values.low && 2 * usual < axes.values.high) {
+    const Point peak = peak_of(whole);
+    note = "peak " + short_number(peak.value, 3) + " at step " + std::to_string(peak.step);
+    axes.values.high = usual;
+  }
+  std::string figure = draw_caption(chart, note);
   if (!std::isfinite(axes.values.high - axes.values.low)) {
     return figure + "<p class=\"none\">the values are too large to draw</p></figure>\n";
   }
   figure += "<svg viewBox=\"0 0 640 240\" role=\"img\" aria-label=\"" + html_text(chart.title) +
             " over steps\">" + draw_axes(chart, axes);
-  for (std::size_t i = lines.size(); i-- > 0;) {
-    figure += chart.is_stacked ? draw_area(lines[i], i, axes) : draw_line(lines[i], i, axes);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    // A sum covers the sums below it, so it comes before them.
+    const std::size_t index = chart.is_stacked ? lines.size() - 1 - i : i;
+    figure += chart.is_stacked ? draw_area(lines[index], index, axes)
+                               : draw_line(lines[index], index, axes);
   }
   return figure + "</svg>" + draw_legend(lines) + "</figure>\n";
 }

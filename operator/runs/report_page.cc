@@ -101,7 +101,10 @@ std::vector<Point> milliseconds(std::vector<Point> points) {
 }
 
 Chart phases(const RunRecord& run) {
-  Chart chart{.title = "Where a step's time goes, rank 0", .unit = "ms", .is_stacked = true};
+  Chart chart{.title = "Where a step's time goes, rank 0",
+              .unit = "ms",
+              .is_stacked = true,
+              .cuts_peaks = true};
   for (const std::string_view part : common::kStepPartNames) {
     const std::string key = std::string(part).append("_seconds");
     chart.lines.push_back({std::string(part), milliseconds(series_of(run, key))});
@@ -131,7 +134,8 @@ std::string draw_charts(const RunRecord& run) {
        .lines = {{"slowest rank", milliseconds(series_of(run, "busy_seconds_max"))},
                  {"median", milliseconds(series_of(run, "busy_seconds_median"))},
                  {"fastest rank", milliseconds(series_of(run, "busy_seconds_min"))}},
-       .from_zero = true}};
+       .from_zero = true,
+       .cuts_peaks = true}};
   if (!series_of(run, "loss_scale").empty()) {
     charts.push_back({.title = "Loss scale of fp16", .lines = {line("scale", "loss_scale")}});
   }

@@ -33,7 +33,7 @@ svg { display: block; width: 100%; height: auto; } svg text { fill: var(--soft);
 polyline { fill: none; stroke-width: 1.6; stroke-linejoin: round; }
 .line0 { stroke: var(--c0); } .line1 { stroke: var(--c1); } .line2 { stroke: var(--c2); }
 .line3 { stroke: var(--c3); } .line4 { stroke: var(--c4); } .line5 { stroke: var(--c5); }
-circle { fill: currentColor; }
+circle { fill: none; stroke-width: 3; }
 .area0, .key0 { fill: var(--c0); background: var(--c0); } .area1, .key1 { fill: var(--c1); background: var(--c1); }
 .area2, .key2 { fill: var(--c2); background: var(--c2); } .area3, .key3 { fill: var(--c3); background: var(--c3); }
 .area4, .key4 { fill: var(--c4); background: var(--c4); } .area5, .key5 { fill: var(--c5); background: var(--c5); }

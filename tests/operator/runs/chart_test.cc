@@ -67,6 +67,34 @@ TEST(ChartTest, StacksPartsOnTopOfEachOther) {
   EXPECT_THAT(svg, HasSubstr("class=\"area1\" points=\"64.0,212.0 64.0,10.0 628.0,111.0 "));
 }
 
+TEST(ChartTest, CutsARarePeakAndTellsIt) {
+  Chart chart{.title = "Time", .unit = "ms", .from_zero = true, .cuts_peaks = true};
+  chart.lines = {{"a", {{1, 1000}}}};
+  for (int64_t step = 2; step <= 40; ++step) chart.lines[0].points.push_back({step, 10});
+  const std::string svg = draw_chart(chart);
+  EXPECT_THAT(svg, HasSubstr("<small>ms, peak 1,000 at step 1</small>"));
+  EXPECT_THAT(svg, HasSubstr("points=\"64.0,10.0 78.5,43.7 "));  // 10 of 12
+  chart.cuts_peaks = false;
+  EXPECT_THAT(draw_chart(chart), HasSubstr("points=\"64.0,10.0 78.5,210.0 "));
+}
+
+TEST(ChartTest, LeavesAPeakThatHidesNothing) {
+  Chart chart{.title = "Time", .unit = "ms", .from_zero = true, .cuts_peaks = true};
+  chart.lines = {{"a", {{1, 23}}}};
+  for (int64_t step = 2; step <= 40; ++step) chart.lines[0].points.push_back({step, 10});
+  EXPECT_THAT(draw_chart(chart), Not(HasSubstr("peak")));
+  chart.lines[0].points[0].value = 25;
+  EXPECT_THAT(draw_chart(chart), HasSubstr("peak 25 at step 1"));
+}
+
+TEST(ChartTest, LabelsMemoryInRoundAmounts) {
+  const std::string svg = draw_chart({.title = "Memory",
+                                      .lines = {{"x", {{1, 100 * 0x1p20}, {2, 50 * 0x1p20}}}},
+                                      .from_zero = true,
+                                      .is_bytes = true});
+  for (const char* label : {">0 B<", ">20 MiB<", ">100 MiB<"}) EXPECT_THAT(svg, HasSubstr(label));
+}
+
 TEST(ChartTest, MarksWhereAnAttemptWentOn) {
   const std::string svg =
       draw_chart({.title = "Loss", .lines = {{"x", {{1, 1}, {9, 2}}}}, .marks = {5, 400}});

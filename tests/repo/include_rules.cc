@@ -20,6 +20,7 @@ const std::map<std::string, std::set<std::string>>& allowed_includes() {
       {"runtime/text", {"runtime/common"}},
       {"runtime/data",  // files that survive a crash
        {"runtime/common", "runtime/checkpoint", "runtime/text"}},
+      {"runtime/hub", {"runtime/common", "runtime/data"}},  // patterns of files
       {"runtime/comm", {"runtime/common"}},
       {"runtime/checkpoint", {"runtime/common"}},
       {"runtime/offload", {"runtime/common", "runtime/checkpoint"}},

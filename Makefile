@@ -1,6 +1,6 @@
 # `make demo` trains the quickstart; `make test` proves the tree. Each does its own set-up.
 SHELL := /bin/bash
-.PHONY: setup build build-folder demo test test-full soak bench bench-memory format clean
+.PHONY: setup build build-folder demo test test-full test-cluster soak bench bench-memory format clean
 
 setup:
 	@tools/setup.sh build
@@ -17,6 +17,12 @@ test:
 
 test-full:
 	@tools/test.sh --full
+
+# All that needs a cluster: the control plane's scenarios, and one real node with containers.
+test-cluster: build
+	@tools/setup.sh test-full
+	@cmake --build build/release
+	@ctest --test-dir build/release -R '^(cluster\.|node$$|images$$|chart$$|observability$$)' --output-on-failure --no-tests=error
 
 # A rank of a long run is killed or stopped every 20 seconds, 90 times.
 soak: build

@@ -111,6 +111,8 @@ case ${1:-} in
   test-full)
     ./setup.sh test
     debian_packages "${DEBIAN_TEST_FULL[@]}"
+    go_toolchain
+    ../tests/cluster/build.sh node
     ;;
   bench)
     ./setup.sh build

@@ -3,5 +3,5 @@
 set -uo pipefail
 cd "$(dirname "$0")"
 . ./lib.sh
-for name in controllers apiserver etcd; do stop "$name"; done
+for name in scheduler controllers apiserver etcd; do stop "$name"; done
 rm -rf "${CLUSTER_STATE:?}"

@@ -3,9 +3,12 @@
 #   LOCKSTEP_CACHE      where build.sh puts its own (default ~/.cache/lockstep)
 #   CLUSTER_STATE       state of one cluster: certificates, etcd's data, logs, process ids
 #   API_PORT, ETCD_PORT ports on 127.0.0.1
+#   NODE_NAMESPACE      if set: the network namespace of a real node, which reaches the control plane at HOST_IP
 : "${LOCKSTEP_CACHE:=${XDG_CACHE_HOME:-$HOME/.cache}/lockstep}"
 : "${CLUSTER_STATE:=${TMPDIR:-/tmp}/lockstep-cluster}" "${API_PORT:=16443}" "${ETCD_PORT:=12379}"
 BIN=${KUBEBUILDER_ASSETS:-$LOCKSTEP_CACHE/kubernetes/bin}
+: "${NODE_NAMESPACE:=}" "${HOST_IP:=198.51.100.1}" "${NODE_IP:=198.51.100.20}"
+POD_CIDR=10.244.0.0/24 SERVICE_CIDR=10.96.0.0/16 DNS_IP=10.96.0.10
 PKI=$CLUSTER_STATE/pki LOG=$CLUSTER_STATE/log PIDS=$CLUSTER_STATE/pids
 export KUBECONFIG=$CLUSTER_STATE/admin.kubeconfig
 

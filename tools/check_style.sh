@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Prints "SOURCE KEY" for the sources of operator/ and runtime/. KEY hashes every file of ours that the compiler read for SOURCE.
+# Prints "SOURCE KEY" for the sources of operator/ and runtime/. KEY hashes every file of ours that the compiler read with SOURCE.
 source_keys() {
   git ls-files '*.cc' '*.h' | xargs sha256sum >build/tidy/contents
   ninja -C build/release -t deps | awk -v root="$PWD/" '
@@ -17,13 +17,13 @@ source_keys() {
       if (index(path, root) == 1) path = substr(path, length(root) + 1)
       while (path ~ /^\.\.\//) path = substr(path, 4)
       if (!(path in hash)) next
-      if (source == "" && path ~ /^(operator|runtime)\/.*\.cc$/) source = path
+      if (path ~ /^(operator|runtime)\/.*\.cc$/) sources[path]  # several, where the build takes them together
       key = key hash[path]
     }
     END { flush() }
     function flush() {
-      if (source != "") print source, key
-      source = ""; key = ""
+      for (source in sources) print source, key
+      delete sources; key = ""
     }' build/tidy/contents - | while read -r source key; do
       echo "$source $(printf '%s' "$key" | sha256sum | cut -c1-32)"
     done | sort -u
@@ -31,7 +31,7 @@ source_keys() {
 
 sources_of() { # unit: what it includes, or itself
   case $1 in
-    */unity_*) sed -nE "s|^#include \"$PWD/(.*)\"\$|\1|p" "$1" ;;
+    *_batch_*) sed -nE 's|^#include "(.*)"$|\1|p' "$1" ;;
     *) echo "${1#"$PWD"/}" ;;
   esac | sort
 }
@@ -43,7 +43,7 @@ unit_keys() { # clang-tidy
   rules=$({ cat .clang-tidy tools/check_style.sh; "$1" --version; } | sha256sum)
   source_keys >build/tidy/sources
   sed -nE 's/^ *"file": "(.*)",?$/\1/p' build/tidy/compile_commands.json |
-    grep -E "^$PWD/(build/tidy/)?(operator|runtime)/" | grep -vE '/kernels/(isa|CMakeFiles/lockstep_kernels_)' | sort -u | while read -r unit; do
+    grep -E "^$PWD/(build/tidy/)?(operator|runtime)/" | grep -vE '/kernels/isa' | sort -u | while read -r unit; do
       unbuilt=$(sources_of "$unit" | join -v 1 - build/tidy/sources)
       [ -z "$unbuilt" ] || { echo "clang-tidy: build/release has not built $unbuilt" >&2; return 1; }
       echo "$unit $({ echo "$rules"; sources_of "$unit" | join - build/tidy/sources; } | sha256sum | cut -c1-32)"
@@ -55,7 +55,7 @@ tidy() {
   clang_tidy=$(dirname "$(tools/setup.sh print-python)")/clang-tidy
   mkdir -p "$clean" build/tidy
   # A folder of its own: clang cannot read the precompiled header of g++. Sources in batches share the reading of headers.
-  cmake --preset release -B build/tidy -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=8 \
+  cmake --preset release -B build/tidy -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON \
     -DLOCKSTEP_PYTHON_SITE="$(tools/setup.sh print-site)" >/dev/null
   unit_keys "$clang_tidy" >build/tidy/keys
   while read -r unit key; do

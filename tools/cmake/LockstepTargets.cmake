@@ -1,4 +1,4 @@
-# lockstep_library(NAME SOURCES ... DEPS ...): a static library of ours.
+# lockstep_library(NAME SOURCES ... [APART ...] DEPS ... [NO_BATCHES]): a static library of ours. APART: sources that are in no batch.
 # lockstep_program(NAME SOURCES ... DEPS ...): an executable in LOCKSTEP_BINARY_DIR.
 # lockstep_test(NAME SOURCES ... DEPS ... LABEL unit|torch|ranks|e2e [PROPERTIES ...]): a GoogleTest program.
 set(_headers <algorithm> <chrono> <cstdint> <functional> <map> <memory> <optional> <span> <string> <variant> <vector>
@@ -20,18 +20,41 @@ add_library(lockstep_test_pch STATIC "${CMAKE_SOURCE_DIR}/tools/cmake/pch.cc")
 target_link_libraries(lockstep_test_pch PRIVATE lockstep_test_options)
 target_precompile_headers(lockstep_test_pch PRIVATE ${_headers} <gmock/gmock.h> <gtest/gtest.h>)
 
+# Sets `out` to files that include eight of `sources` each. What CMake would write (UNITY_BUILD) names the sources by their absolute
+# path, so that the compiler cache would never know a batch again in another checkout.
+function(lockstep_batches out name sources)
+  set(_batches)
+  list(LENGTH sources _left)
+  while(_left GREATER 0)
+    list(SUBLIST sources 0 8 _some)
+    list(LENGTH _batches _index)
+    set(_text)
+    foreach(_source IN LISTS _some)
+      file(RELATIVE_PATH _path "${CMAKE_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}/${_source}")
+      string(APPEND _text "#include \"${_path}\"\n")
+      list(POP_FRONT sources)
+    endforeach()
+    set(_batch "${CMAKE_CURRENT_BINARY_DIR}/${name}_batch_${_index}.cc")
+    file(CONFIGURE OUTPUT "${_batch}" CONTENT "${_text}")
+    list(APPEND _batches "${_batch}")
+    list(LENGTH sources _left)
+  endwhile()
+  set(${out} "${_batches}" PARENT_SCOPE)
+endfunction()
+
 function(lockstep_library name)
-  cmake_parse_arguments(ARG "NO_PCH" "" "SOURCES;DEPS" ${ARGN})
-  add_library(${name} STATIC ${ARG_SOURCES})
+  cmake_parse_arguments(ARG "NO_PCH;NO_BATCHES" "" "SOURCES;APART;DEPS" ${ARGN})
+  set(_in_batches OFF)
+  if(LOCKSTEP_BATCHES AND NOT ARG_NO_BATCHES)
+    set(_in_batches ON)
+    lockstep_batches(ARG_SOURCES ${name} "${ARG_SOURCES}")
+  endif()
+  add_library(${name} STATIC ${ARG_SOURCES} ${ARG_APART})
+  set_target_properties(${name} PROPERTIES LOCKSTEP_IN_BATCHES ${_in_batches})
   # How we compile is not for those who link the installed library.
   target_link_libraries(${name} PUBLIC $<BUILD_INTERFACE:lockstep_options> ${ARG_DEPS})
   if(NOT ARG_NO_PCH)
     target_precompile_headers(${name} REUSE_FROM lockstep_pch)
-  endif()
-  if(LOCKSTEP_SANITIZE)
-    # Checks are put into every instance of a template: several sources together share them. This halves
-    # the time of an instrumented build; names of unnamed namespaces must differ within a library.
-    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   endif()
 endfunction()
 
@@ -50,7 +73,7 @@ function(lockstep_test_path target name path)
 const char* const lockstep::support::${name} = \"${path}\";
 ")
   target_sources(${target} PRIVATE "${_source}")
-  set_source_files_properties("${_source}" PROPERTIES SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON)
+  set_source_files_properties("${_source}" PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
 include(GoogleTest)

@@ -24,6 +24,7 @@ target_precompile_headers(lockstep_test_pch PRIVATE ${_headers} <gmock/gmock.h> 
 # path, so that the compiler cache would never know a batch again in another checkout.
 function(lockstep_batches out name sources)
   set(_batches)
+  list(FILTER sources INCLUDE REGEX "\\.cc$")
   list(LENGTH sources _left)
   while(_left GREATER 0)
     list(SUBLIST sources 0 8 _some)

@@ -1,6 +1,6 @@
 # `make demo` trains the quickstart; `make test` proves the tree. Each does its own set-up.
 SHELL := /bin/bash
-.PHONY: setup build build-folder demo test test-full test-cluster soak bench bench-memory format clean
+.PHONY: setup build build-folder demo test test-full test-cluster soak fuzz bench bench-memory bench-operator format clean
 
 setup:
 	@tools/setup.sh build
@@ -29,12 +29,25 @@ soak: build
 	@cmake --build build/release --target soak_test
 	@LOCKSTEP_SOAK_KILLS=90 LOCKSTEP_SOAK_PERIOD_SECONDS=20 LOCKSTEP_SOAK_STEPS=100000 build/release/bin/soak_test
 
+# Every parser of what comes from outside, FUZZ_SECONDS each. New inputs and crashes are kept in build/fuzz.
+fuzz:
+	@tools/setup.sh test
+	@mkdir -p build && cmake --preset asan >build/.configure-asan.log 2>&1 || { cat build/.configure-asan.log; exit 1; }
+	@cmake --build build/asan --target parser_fuzz
+	@for parser in events status kubeconfig quantity; do tests/fuzz/fuzz.sh build/asan/bin/parser_fuzz $$parser -max_total_time=$${FUZZ_SECONDS:-300} || exit 1; done
+
 bench: build
 	@tests/bench/run.sh
 
 bench-memory: build
 	@tools/setup.sh bench
 	@tests/bench/memory.sh
+
+# The operator at scale, beside raw creation and indexed Jobs, on a control plane of its own: about five minutes.
+bench-operator: build
+	@tools/setup.sh test
+	@cmake --build build/release --target operators-bench
+	@tests/bench/operators.sh
 
 format:
 	@git ls-files '*.cc' '*.h' | xargs clang-format-14 -i

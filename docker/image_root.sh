@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: image_root.sh ROOT BINARY...
-# Makes ROOT the root file system of an image that runs the binaries, as /usr/local/bin/NAME, and nothing else: the shared objects
-# that the loader takes for them and no others, certificates, users, and a bill of materials. No package manager, and no shell
+# Makes ROOT the root file system of an image that runs the binaries, as /usr/local/bin/NAME, and nothing else: the libraries among
+# them (*.so, which binaries load when they need them) where the loader looks, the shared objects that it takes for all of them and no others, certificates, users, and a bill of materials. No package manager, and no shell
 # unless it is one of the binaries.
 # Prints the objects by size. Runs where the binaries were built, for they must load here.
 set -euo pipefail
@@ -31,12 +31,17 @@ closure() {
 }
 
 objects=$(closure "$@")
-for binary; do install -m 755 -s "$binary" "$root/usr/local/bin/"; done
+for binary; do
+  case $binary in
+    *.so) install -m 644 -s "$binary" "$root$folder/" ;;
+    *) install -m 755 -s "$binary" "$root/usr/local/bin/" ;;
+  esac
+done
 while read -r name path; do
   if [ "$name" = loader ]; then
     install -m 755 "$path" "$root$path"
   else
-    install -m 644 -s --strip-program="${STRIP:-strip}" "$path" "$root$folder/$name"
+    install -m 644 -s "$path" "$root$folder/$name"
   fi
 done <<<"$objects"
 
@@ -64,8 +69,9 @@ package_of() { # path
     [ -n "$package" ] || { echo "image_root.sh: no package has $path" >&2; exit 1; }
     echo "$package"
   done <<<"$objects" | sort -u | while read -r name version; do
-    printf '\nPackageName: %s\nSPDXID: SPDXRef-%s\nPackageVersion: %s\nPackageDownloadLocation: NOASSERTION\n' \
-      "$name" "$(tr -c 'A-Za-z0-9.\n-' - <<<"$name")" "$version"
+    id=SPDXRef-$(tr -c 'A-Za-z0-9.\n-' - <<<"$name")
+    printf '\nPackageName: %s\nSPDXID: %s\nPackageVersion: %s\nPackageDownloadLocation: NOASSERTION\nFilesAnalyzed: false\n' "$name" "$id" "$version"
+    echo "Relationship: SPDXRef-DOCUMENT DESCRIBES $id"
   done
 } >"$root/usr/share/doc/lockstep/sbom.spdx"
 

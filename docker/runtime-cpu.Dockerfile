@@ -9,7 +9,7 @@ ENV LOCKSTEP_CACHE=/cache
 RUN tools/setup.sh build && cmake --preset release -DLOCKSTEP_PYTHON_SITE="$(tools/setup.sh print-site)" \
     && cmake --build build/release --target lockstep-runtime lockstep-launch
 # A shell and the little that a script in a manifest or a look around by `kubectl exec` takes; `helm test` is such a script.
-RUN docker/image_root.sh /root-of-image build/bin/lockstep-runtime build/bin/lockstep-launch \
+RUN docker/image_root.sh /root-of-image build/bin/lockstep-runtime build/bin/liblockstep-gloo.so build/bin/lockstep-launch \
     /bin/sh /bin/bash /bin/cat /bin/grep /bin/ls /bin/sleep
 
 FROM scratch
@@ -20,7 +20,7 @@ COPY examples /opt/lockstep/examples
 COPY operator /opt/lockstep/operator
 COPY runtime /opt/lockstep/runtime
 COPY tests /opt/lockstep/tests
-ENV PATH=/usr/local/bin
+ENV PATH=/usr/local/bin SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
 WORKDIR /opt/lockstep
 USER 65532:65532
 CMD ["lockstep-runtime"]

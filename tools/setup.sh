@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a build or the tests need, into the system (Debian packages) and into the cache (everything else).
-# usage: setup.sh build | test | test-full | bench | print-site | print-python | print-peers
+# usage: setup.sh build | cuda | test | test-full | bench | print-site | print-cuda | print-fuzzer | print-python | print-peers
 # Idempotent: a second run costs a second. Settings: LOCKSTEP_CACHE (default ~/.cache/lockstep).
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -67,6 +67,31 @@ peer_packages() { # name package...
   touch "$stamp"
 }
 
+# The CUDA compiler's wheels as a toolkit's root: they lay libraries into lib, and have them under the names of their versions only.
+# A folder per content of the pin list, so that two checkouts may differ.
+cuda_folder=$LOCKSTEP_CACHE/cuda/$(printf '%s\n' "${PYTHON_CUDA[@]}" "${PYTHON_CUDA_LIBRARIES[@]}" | sha256sum | cut -c1-16)
+cuda_toolkit() {
+  local began=$SECONDS root=$cuda_folder.new/nvidia/cu13 libraries file name
+  [ -d "$cuda_folder" ] && return 0
+  python_packages cuda "${PYTHON_CUDA_LIBRARIES[@]}"
+  echo "setup: installing the CUDA compiler into $cuda_folder"
+  rm -rf "$cuda_folder.new"
+  "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --target "$cuda_folder.new" "${PYTHON_CUDA[@]}"
+  libraries=("$venv"/lib/python3*/site-packages/nvidia/cu13)
+  ln -s lib "$root/lib64"
+  for file in "${libraries[0]}"/include/*; do
+    [ -e "$root/include/${file##*/}" ] || ln -s "$file" "$root/include/"
+  done
+  for name in cublas cublasLt cudart; do
+    file=$(echo "${libraries[0]}/lib/lib$name".so.*)
+    ln -s "$file" "$root/lib/"
+    ln -s "${file##*/}" "$root/lib/lib$name.so"
+  done
+  ln -s "${libraries[0]}"/lib/libcudart_static.a "${libraries[0]}"/lib/libcudadevrt.a "$root/lib/"  # CMake tries them
+  mv "$cuda_folder.new" "$cuda_folder"
+  echo "setup: the CUDA compiler took $((SECONDS - began)) s and $(du -sm "$cuda_folder" | cut -f1) MB"
+}
+
 # Rust builds the tokenizers. rustup is its only installer, and puts it into the user's home: that is left to the user.
 rust_toolchain() {
   local found=0
@@ -98,12 +123,20 @@ case ${1:-} in
     python_packages build "${PYTHON_BUILD[@]}"
     rust_toolchain
     ;;
+  cuda)
+    ./setup.sh build
+    cuda_toolkit
+    ;;
   test)
     [ "$(id -u)" = 0 ] || die "the cluster tests mount file systems: run make test as root"
     ./setup.sh build
     debian_packages "${DEBIAN_TEST[@]}"
     unpacked_packages "${DEBIAN_UNPACKED[@]}"
     python_packages test "${PYTHON_TEST[@]}"
+    peer_packages peft "${PYTHON_PEFT[@]}"
+    peer_packages trl "${PYTHON_TRL[@]}"
+    peer_packages mlflow "${PYTHON_MLFLOW[@]}"
+    cuda_toolkit
     python_packages style "${PYTHON_STYLE[@]}"
     go_toolchain
     ../tests/cluster/build.sh
@@ -126,10 +159,19 @@ case ${1:-} in
     [ -d "${site[0]}/torch" ] || die "LibTorch is not installed: run tools/setup.sh build"
     echo "${site[0]}"
     ;;
+  print-cuda)
+    [ -d "$cuda_folder" ] || die "the CUDA compiler is not installed: run tools/setup.sh cuda"
+    echo "$cuda_folder/nvidia/cu13"
+    ;;
+  print-fuzzer)
+    archive=("$LOCKSTEP_CACHE"/debian/libclang-rt-14-dev/usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-"$(uname -m)".a)
+    [ -e "${archive[0]}" ] || die "libFuzzer is not in the cache: run tools/setup.sh test"
+    echo "${archive[0]}"
+    ;;
   print-python) echo "$venv/bin/python" ;;
   print-peers)
     [ -d "$peers/deepspeed" ] || die "the peers are not installed: run tools/setup.sh bench"
     echo "$peers"
     ;;
-  *) die "usage: setup.sh build | test | test-full | bench | print-site | print-python | print-peers" ;;
+  *) die "usage: setup.sh build | cuda | test | test-full | bench | print-site | print-cuda | print-fuzzer | print-python | print-peers" ;;
 esac

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Proves the tree: set-up, release build with every test, the torch-free part under ASan+UBSan and TSan, style.
+# Proves the tree: set-up, release build with CUDA and every test (no test needs a GPU), the torch-free part under ASan+UBSan and TSan, style.
 # usage: test.sh [--full]     --full adds the long tests and the dev and no-torch presets.
 # Prints each stage's time and ends with "N passed, N failed".
 set -uo pipefail
@@ -60,9 +60,10 @@ finish() {
 setup=test; [ $full = 1 ] && setup=test-full
 stage setup tools/setup.sh $setup || finish
 stage format tools/check_style.sh format
-if stage build-release build release -DLOCKSTEP_PYTHON_SITE="$(tools/setup.sh print-site)"; then
+if stage build-release build release -DLOCKSTEP_PYTHON_SITE="$(tools/setup.sh print-site)" -DWITH_CUDA=ON \
+  -DLOCKSTEP_CUDA_TOOLKIT="$(tools/setup.sh print-cuda)"; then
   stage tidy tools/check_style.sh tidy
-  ctest_stage test-unit build/release -L unit -j 2
+  ctest_stage test-unit build/release -L 'unit|cuda' -j 2
   ctest_stage test-runtime build/release -L 'torch|ranks' -j 2
   # Jobs on a cluster wait most of the time: the sanitizers have the processors meanwhile, and yield them when a job trains.
   (renice -n 10 -p $BASHPID >/dev/null; sanitizers) &

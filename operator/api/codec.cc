@@ -78,6 +78,10 @@ TrainingJobSpec decode_spec(const json& spec) {
     result.train = common::resolve_train(spec.at("train"), result.ranks).train;
   }
   result.failure_policy = decode_failure_policy(spec.at("failurePolicy"));
+  const json& scheduling = spec.at("scheduling");
+  result.scheduling = {
+      .gang_scheduler = parse_gang_scheduler(text(scheduling, "gangScheduler")),
+      .gang_timeout = std::chrono::seconds(scheduling.at("gangTimeoutSeconds").get<int64_t>())};
   result.managed_by = spec.value("managedBy", "");
   result.suspend = spec.at("suspend").get<bool>();
   result.active_deadline = optional_seconds(spec, "activeDeadlineSeconds");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "operator/api/gang_check.h"
 #include "operator/api/job_fields.h"
 #include "operator/api/json_read.h"
 #include "operator/api/template_check.h"
@@ -176,6 +177,7 @@ Problems check_around_train(const json& spec) {
   }
   if (const json* policy = find(spec, "failurePolicy")) check_rules(*policy, problems);
   for (Problem& problem : check_template(spec)) problems.push_back(std::move(problem));
+  for (Problem& problem : check_gang(spec)) problems.push_back(std::move(problem));
   return problems;
 }
 
@@ -207,6 +209,7 @@ Problems check_job(const TrainingJob& job) {
                     {"env", json::array()}};
   relations["template"] = spec.pod_template;
   relations["failurePolicy"] = relations_of(spec.failure_policy);
+  relations["scheduling"] = {{"gangScheduler", to_string(spec.scheduling.gang_scheduler)}};
   for (const auto& [name, value] : spec.env) relations["env"].push_back({{"name", name}});
   if (!spec.command.empty()) relations["command"] = spec.command;
   if (!spec.args.empty()) relations["args"] = spec.args;

@@ -222,6 +222,28 @@ Field failure_policy() {
   return policy;
 }
 
+Field scheduling() {
+  constexpr double kOneDay = 86400;
+  Field gang_timeout =
+      seconds("gangTimeoutSeconds", 0,
+              "A gang of which some pods have nodes and others get none gives its nodes back after "
+              "so long, and tries again; 0 = never.");
+  // Half of what ranks wait for each other (communication.timeoutSeconds): they do not give up
+  // first.
+  gang_timeout.default_value = 300;
+  gang_timeout.maximum = kOneDay;
+  Field gang_scheduler =
+      text("gangScheduler", 16,
+           "Who gives nodes to all pods or to none; auto: what the cluster serves and the "
+           "template's schedulerName ask for.");
+  gang_scheduler.choices = {"auto", "none", "coscheduling", "volcano", "native"};
+  gang_scheduler.default_value = "auto";
+  Field field =
+      object("scheduling", "How the pods of the ranks get nodes.", {gang_scheduler, gang_timeout});
+  field.default_value = json::object();
+  return field;
+}
+
 Field ranks_per_pod() {
   Field field = plain("ranksPerPod", FieldType::kInteger,
                       "Ranks in one pod; must divide ranks. NVLink needs the ranks of a node in "
@@ -269,6 +291,7 @@ std::vector<Field> spec_children() {
       output(),
       common::train_fields(),
       failure_policy(),
+      scheduling(),
       managed_by(),
       suspend,
       seconds("activeDeadlineSeconds", 1,

@@ -229,6 +229,7 @@ json encode_status(const TrainingJobStatus& status) {
   put(object, "message", status.message, kMaxStatusMessage);
   put(object, "selector", status.selector, kMaxStatusWord);
   put(object, "restartNotBefore", status.restart_not_before);
+  if (status.gang_releases > 0) object["gangReleases"] = status.gang_releases;
   put(object, "startTime", status.start_time);
   put(object, "completionTime", status.completion_time);
   for (const Condition& condition : status.conditions) {
@@ -237,6 +238,15 @@ json encode_status(const TrainingJobStatus& status) {
   if (status.progress) object["progress"] = encode(*status.progress);
   if (status.first_failure) object["firstFailure"] = encode(*status.first_failure);
   if (status.straggler) object["straggler"] = encode(*status.straggler);
+  if (status.queue) {
+    object["queue"] = {{"name", clean(status.queue->name, kMaxStatusWord)},
+                       {"podGroup", clean(status.queue->pod_group, kMaxStatusWord)}};
+  }
+  if (status.gang) {
+    object["gang"] = {{"scheduler", clean(status.gang->scheduler, kMaxStatusWord)},
+                      {"podGroup", clean(status.gang->pod_group, kMaxStatusWord)},
+                      {"pods", status.gang->pods}};
+  }
   for (const NodeFailures& node : status.node_failures) {
     object["nodeFailures"].push_back(
         {{"name", clean(node.name, kMaxStatusWord)}, {"count", node.count}});
@@ -255,6 +265,7 @@ TrainingJobStatus decode_status(const json& status) {
       .budget = {.used = value_or<int64_t>(budget, "used", 0),
                  .checkpoint_step = value_or<int64_t>(budget, "checkpointStep", 0)},
       .restart_not_before = parse_time(text(status, "restartNotBefore")),
+      .gang_releases = value_or<int64_t>(status, "gangReleases", 0),
       .strategy = text(status, "strategy"),
       .message = text(status, "message"),
       .selector = text(status, "selector"),
@@ -265,6 +276,8 @@ TrainingJobStatus decode_status(const json& status) {
       .progress = {},
       .first_failure = {},
       .straggler = {},
+      .queue = {},
+      .gang = {},
       .node_failures = {},
       .goodput = {}};
   decode_lists(status, result);
@@ -276,6 +289,13 @@ TrainingJobStatus decode_status(const json& status) {
   }
   if (const json straggler = member(status, "straggler"); straggler.is_object()) {
     result.straggler = decode_straggler(straggler);
+  }
+  if (const json queue = member(status, "queue"); queue.is_object()) {
+    result.queue = QueueStatus{text(queue, "name"), text(queue, "podGroup")};
+  }
+  if (const json gang = member(status, "gang"); gang.is_object()) {
+    result.gang = GangStatus{text(gang, "scheduler"), text(gang, "podGroup"),
+                             value_or<int64_t>(gang, "pods", 0)};
   }
   if (const json goodput = member(status, "goodput"); goodput.is_object()) {
     result.goodput = decode_goodput(goodput);

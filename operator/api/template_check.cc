@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "operator/api/job_fields.h"
+#include "operator/api/kueue_names.h"
 #include "operator/api/training_job.h"
 #include "runtime/common/document.h"
 #include "runtime/common/env_names.h"
@@ -198,6 +199,10 @@ class TemplateCheck {
       const json* map = map_in(metadata, kind, path);
       if (map == nullptr) continue;
       for (const auto& [key, ignored] : map->items()) {
+        if (is_of_queue(key)) {
+          report(child_path(child_path(path, kind), key), "is set by the operator itself",
+                 std::string("label the TrainingJob with ") + kQueueLabel);
+        }
         const bool is_ours = key.starts_with(std::string(kGroup) + "/") || is_our_label(key);
         if (is_ours) {
           report(child_path(child_path(path, kind), key), "is set by the operator itself",
@@ -205,6 +210,11 @@ class TemplateCheck {
         }
       }
     }
+  }
+
+  static bool is_of_queue(const std::string& key) {
+    return key == kQueueLabel || key == kRetriableInGroup || key == kQueueFinalizer ||
+           key.starts_with(kPodGroupPrefix);
   }
 
   static bool is_our_label(const std::string& key) {
@@ -220,6 +230,7 @@ class TemplateCheck {
     refuse(pod, kPodRefusals, path);
     check_grace(pod, path);
     check_dns(pod, path);
+    check_gates(pod, path);
     map_in(pod, "securityContext", path);
     if (const json* affinity = map_in(pod, "affinity", path)) {
       map_in(*affinity, "nodeAffinity", child_path(path, "affinity"));
@@ -254,6 +265,19 @@ class TemplateCheck {
     } else if (!grace->is_number_integer() || grace->get<int64_t>() < 1 ||
                grace->get<int64_t>() > kMaxGraceSeconds) {
       report(at, "must be an integer from 1 to " + std::to_string(kMaxGraceSeconds));
+    }
+  }
+
+  // Who sets a gate opens it. A queue opens none for pods that are not in it.
+  void check_gates(const json& pod, const std::string& path) {
+    const json* gates = list_in(pod, "schedulingGates", "name", path);
+    if (gates == nullptr) return;
+    for (std::size_t i = 0; i < gates->size(); ++i) {
+      const std::string name = text((*gates)[i], "name");
+      if (!name.starts_with(std::string(kKueueGroup) + "/")) continue;
+      report(child_path(item_path(child_path(path, "schedulingGates"), i), "name"),
+             name + " is set by the operator itself",
+             std::string("label the TrainingJob with ") + kQueueLabel);
     }
   }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -54,6 +55,38 @@ struct FailurePolicy {
   std::vector<FailureRule> rules;           // the first that matches wins
 };
 
+// Who gives nodes to all pods of an attempt or to none.
+enum class GangScheduler { kAuto, kNone, kCoscheduling, kVolcano, kNative };
+// As in spec.scheduling.gangScheduler: "auto", "volcano", ...
+constexpr const char* to_string(GangScheduler scheduler) {
+  switch (scheduler) {
+    case GangScheduler::kAuto:
+      return "auto";
+    case GangScheduler::kNone:
+      return "none";
+    case GangScheduler::kCoscheduling:
+      return "coscheduling";
+    case GangScheduler::kVolcano:
+      return "volcano";
+    case GangScheduler::kNative:
+      return "native";
+  }
+  return "auto";
+}
+// kAuto for any other word.
+constexpr GangScheduler parse_gang_scheduler(std::string_view word) {
+  for (const GangScheduler known : {GangScheduler::kNone, GangScheduler::kCoscheduling,
+                                    GangScheduler::kVolcano, GangScheduler::kNative}) {
+    if (word == to_string(known)) return known;
+  }
+  return GangScheduler::kAuto;
+}
+
+struct SchedulingPolicy {
+  GangScheduler gang_scheduler = GangScheduler::kAuto;
+  std::chrono::seconds gang_timeout{300};  // 0 = never
+};
+
 enum class CleanPodPolicy { kRunning, kAll, kNone };
 
 struct TrainingJobSpec {      // NOLINT(bugprone-exception-escape): json moves without throwing
@@ -68,6 +101,7 @@ struct TrainingJobSpec {      // NOLINT(bugprone-exception-escape): json moves w
   nlohmann::json output;                   // volume source, or null
   nlohmann::json train;                    // after defaulting; null when `command` is given
   FailurePolicy failure_policy;
+  SchedulingPolicy scheduling;
   std::string managed_by;  // empty or kOurController: we do
   bool suspend = false;
   std::optional<std::chrono::seconds> active_deadline;
@@ -152,6 +186,21 @@ struct NodeFailures {
   bool operator==(const NodeFailures&) const = default;
 };
 
+// Where the present attempt waits for its nodes.
+struct QueueStatus {
+  std::string name;       // the queue
+  std::string pod_group;  // that its pods belong to
+  bool operator==(const QueueStatus&) const = default;
+};
+
+// The object that makes a gang of the present attempt's pods, for a scheduler that knows gangs.
+struct GangStatus {
+  std::string scheduler;  // as in spec.scheduling.gangScheduler; never auto or none
+  std::string pod_group;  // its name
+  int64_t pods = 0;       // that belong together
+  bool operator==(const GangStatus&) const = default;
+};
+
 struct TrainingJobStatus {
   int64_t observed_generation = 0;
   std::string state;  // display only
@@ -159,6 +208,7 @@ struct TrainingJobStatus {
   int64_t restarts = 0;  // that were charged, over the job's life
   RestartBudget budget;
   std::optional<Time> restart_not_before;  // end of the current backoff
+  int64_t gang_releases = 0;               // in a row: half gangs that gave their nodes back
   std::string strategy;
   std::string message;
   std::string selector;  // label selector of the job's pods, for the scale subresource
@@ -168,6 +218,8 @@ struct TrainingJobStatus {
   std::optional<ProgressStatus> progress;
   std::optional<FirstFailure> first_failure;
   std::optional<Straggler> straggler;
+  std::optional<QueueStatus> queue;         // nothing = the job waits in none
+  std::optional<GangStatus> gang;           // nothing = no scheduler knows of a gang
   std::vector<NodeFailures> node_failures;  // worst first
   std::optional<Goodput> goodput;
   bool operator==(const TrainingJobStatus&) const = default;

@@ -72,7 +72,7 @@ std::string advise_rate(const TrainConfig& train) {
 }
 
 void advise_evaluation(const TrainConfig& train, std::vector<std::string>& advice) {
-  const bool has_data = !train.data.validation.empty();
+  const bool has_data = train.data.has_validation();
   if (has_data && train.evaluation.every_steps == 0 && train.steps >= kShortRun) {
     advice.push_back(
         "train.evaluation.everySteps: 0; the validation loss is known after the last step only, "
@@ -84,11 +84,12 @@ void advise_evaluation(const TrainConfig& train, std::vector<std::string>& advic
 }  // namespace
 
 std::string explain_batch(const TrainConfig& train, int64_t ranks) {
-  const int64_t sequences = train.batch.global_batch_size;
-  const double tokens =
-      static_cast<double>(sequences) * static_cast<double>(train.data.sequence_length);
+  const int64_t samples = train.batch.global_batch_size;
+  const double tokens = static_cast<double>(samples * rows_per_sample(train)) *
+                        static_cast<double>(train.data.sequence_length);
   std::string text =
-      "batch: " + std::to_string(sequences) + " sequences = " + std::to_string(ranks) +
+      "batch: " + std::to_string(samples) +
+      (is_preference(train.task) ? " pairs = " : " sequences = ") + std::to_string(ranks) +
       " ranks x " + std::to_string(train.batch.num_micro_batches() / ranks) + " micro-batches of " +
       std::to_string(train.batch.micro_batch_size) + "; " + counted(tokens) + " tokens a step";
   if (train.steps > 0) {

@@ -74,8 +74,10 @@ void add_scale(CLI::App& app, int& status) {
   ChangeArguments& arguments =
       add_change(app, status, "scale", "change the number of ranks: checkpoint, stop, go on",
                  run_change<scale_jobs>);
-  app.get_subcommand("scale")
-      ->add_option("--ranks,--replicas", arguments.ranks, "how many there are to be")
+  CLI::App* const verb = app.get_subcommand("scale");
+  verb->footer(
+      "Example: lockstep scale JOB --ranks 8. Any number that divides the micro-batches does.");
+  verb->add_option("--ranks,--replicas", arguments.ranks, "how many there are to be")
       ->required()
       ->check(CLI::PositiveNumber)
       ->type_name("N");

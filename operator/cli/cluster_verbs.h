@@ -59,6 +59,7 @@ struct LogsArguments {
   int64_t rank = -1;     // < 0: the first failing rank, or rank 0
   int64_t attempt = -1;  // < 0: the newest that has pods
   int64_t tail = -1;     // < 0: all lines
+  bool follow = false;   // until the job has ended
 };
 int print_logs(const LogsArguments& arguments, const Session& session);
 void add_logs(CLI::App& app, int& status);

@@ -60,7 +60,7 @@ void add_compare(CLI::App& app, int& status) {
   CompareArguments& arguments = run_when_parsed(verb, status, compare);
   verb.add_option("a", arguments.a, "the output folder of a run")->required()->type_name("FOLDER");
   verb.add_option("b", arguments.b, "that of another")->required()->type_name("FOLDER");
-  verb.add_option("--output", arguments.output, "json: for machines")
+  verb.add_option("--output", arguments.output, "text, or json for machines; default text")
       ->check(CLI::IsMember({"text", "json"}));
   verb.footer(
       "Exit status: 0 what was computed is the same: losses, norms and rates of all steps that\n"

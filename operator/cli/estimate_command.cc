@@ -64,6 +64,11 @@ std::string render_line(const EstimateReport& report, const StrategyEstimate& li
   return text + "\n";
 }
 
+std::string trained_text(const EstimateReport& report) {
+  if (report.num_trained == report.num_parameters) return "";
+  return std::to_string(report.num_trained) + " trained, ";
+}
+
 // The memory that the job lets a rank have.
 std::optional<int64_t> memory_limit(const api::TrainingJob& job) {
   const json::json_pointer pointer("/limits/memory");
@@ -78,7 +83,9 @@ EstimateReport estimate_job(const std::string& name, const common::TrainConfig& 
                             int64_t ranks, std::optional<int64_t> limit_bytes) {
   EstimateReport report{.job = name,
                         .ranks = ranks,
+                        .precision = std::string(common::to_string(train.precision)),
                         .num_parameters = common::num_parameters(train.model),
+                        .num_trained = common::num_trained_parameters(train),
                         .limit_bytes = limit_bytes,
                         .reason = "",
                         .strategies = {}};
@@ -96,7 +103,8 @@ EstimateReport estimate_job(const std::string& name, const common::TrainConfig& 
 
 std::string render_table(const EstimateReport& report) {
   std::string text = report.job + ": " + std::to_string(report.num_parameters) + " parameters, " +
-                     std::to_string(report.ranks) + " ranks, fp32; MiB of a rank\n";
+                     trained_text(report) + std::to_string(report.ranks) + " ranks, " +
+                     report.precision + "; MiB of a rank\n";
   std::string header(8, ' ');
   for (const Column& column : kColumns) header += right_aligned(column.title);
   text += header + right_aligned("total") + "\n";
@@ -121,7 +129,9 @@ json to_json(const EstimateReport& report) {
   }
   return {{"job", report.job},
           {"ranks", report.ranks},
+          {"precision", report.precision},
           {"parameters", report.num_parameters},
+          {"trainedParameters", report.num_trained},
           {"limitBytes", report.limit_bytes ? json(*report.limit_bytes) : json()},
           {"reason", report.reason},
           {"strategies", std::move(strategies)}};
@@ -183,8 +193,11 @@ void add_estimate(CLI::App& app, int& status) {
   verb.group(kPrepareGroup);
   EstimateArguments& arguments = run_when_parsed(verb, status, estimate);
   add_manifest_arguments(verb, arguments.manifest);
-  verb.add_option("--output", arguments.output, "json: for machines")
+  verb.add_option("--output", arguments.output, "text, or json for machines; default text")
       ->check(CLI::IsMember({"text", "json"}));
+  verb.footer(
+      "Example: lockstep estimate job.yaml --set ranks=8 --set train.batch.microBatchSize=4\n"
+      "What the numbers are made of: docs/guides/strategies.md.");
 }
 
 }  // namespace lockstep::cli

@@ -27,7 +27,9 @@ struct StrategyEstimate {
 struct EstimateReport {
   std::string job;
   int64_t ranks = 1;
+  std::string precision;
   int64_t num_parameters = 0;
+  int64_t num_trained = 0;                   // adapters included, of which num_parameters has none
   std::optional<int64_t> limit_bytes;        // resources.limits.memory, of one rank
   std::string reason;                        // of the choice
   std::vector<StrategyEstimate> strategies;  // in the order ddp, zero1, zero2, zero3

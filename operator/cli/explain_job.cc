@@ -4,7 +4,10 @@
 #include <map>
 
 #include "operator/api/codec.h"
+#include "operator/plan/half_gang.h"
 #include "operator/plan/names.h"
+#include "operator/plan/pod_group.h"
+#include "operator/plan/queue.h"
 #include "operator/plan/status.h"
 
 namespace lockstep::cli {
@@ -100,6 +103,50 @@ void add_obstacles(const api::TrainingJob& job, const std::vector<PodFact>& pods
   }
 }
 
+// Half a gang holds nodes, or held them in earlier attempts (plan/half_gang.h).
+void add_half_gang(const api::TrainingJob& job, const std::vector<PodFact>& pods,
+                   Explanation& out) {
+  const int64_t num_pods =
+      job.status.ranks.desired / std::max<int64_t>(1, job.status.ranks.per_pod);
+  const auto num_bound = std::count_if(pods.begin(), pods.end(), [&](const PodFact& pod) {
+    return pod.attempt == job.status.attempt && !pod.node.empty();
+  });
+  const bool is_half = num_bound > 0 && num_bound < num_pods;
+  if (is_half) {
+    std::string line = std::to_string(num_bound).append(" of ").append(std::to_string(num_pods));
+    line.append(" pods have nodes");
+    if (const auto timeout = job.spec.scheduling.gang_timeout; timeout > timeout.zero()) {
+      line.append(" and give them back if the others get none: nodes are held for ")
+          .append(api::format_duration(timeout))
+          .append(" at most (spec.scheduling.gangTimeoutSeconds)");
+    }
+    out.why.push_back(line);
+  }
+  if (job.status.gang_releases == 0) return;
+  out.why.push_back(plan::count_releases(job.status.gang_releases) +
+                    ", for the other pods got none in time");
+  add_once(out.todo, remedy_for("Unschedulable"));
+}
+
+// A scheduler that knows gangs has not given nodes to this one (plan/pod_group.h).
+void add_gang_wait(const api::TrainingJob& job, Explanation& out) {
+  const api::TrainingJobStatus& status = job.status;
+  if (!status.gang || !plan::has_reason(status, plan::kScheduled, plan::kGangWaits)) return;
+  out.why.push_back(plan::find_condition(status, plan::kScheduled)->message);
+  const std::string type =
+      plan::pod_group_version(api::parse_gang_scheduler(status.gang->scheduler));
+  out.todo.push_back("see what its scheduler says: kubectl describe podgroups." +
+                     type.substr(0, type.find('/')) + " " + status.gang->pod_group + " -n " +
+                     job.meta.ns);
+}
+
+void add_pause(const api::TrainingJob& job, api::Time now, Explanation& out) {
+  const std::optional<api::Time>& end = job.status.restart_not_before;
+  if (end && *end > now) {
+    out.why.push_back("the next attempt begins in " + api::format_duration(*end - now));
+  }
+}
+
 void add_failure(const api::TrainingJob& job, Explanation& out) {
   const std::optional<api::FirstFailure>& failure = job.status.first_failure;
   if (!failure) return;
@@ -145,6 +192,9 @@ Explanation explain_refused(const api::TrainingJob& job, const api::Condition& s
   if (scheduled.reason == "NameTaken") {
     out.headline = "a name that it needs is taken";
     out.todo.push_back("delete the object that has it, or give the job another name");
+  } else if (scheduled.reason == plan::kGangSchedulerMissing) {
+    out.headline = "its gang scheduler is missing";
+    out.todo.push_back("install it, or suspend the job and change spec.scheduling.gangScheduler");
   } else if (scheduled.message.find("exceeded quota") != std::string::npos) {
     out.todo.push_back("raise the quota of namespace " + job.meta.ns +
                        ", end other jobs there, or lower spec.resources or spec.ranks");
@@ -154,6 +204,15 @@ Explanation explain_refused(const api::TrainingJob& job, const api::Condition& s
   }
   out.todo.push_back("nothing else: the operator goes on trying, with growing pauses");
   return out;
+}
+
+Explanation explain_queue(const api::TrainingJob& job) {
+  const std::string queue = job.status.queue ? job.status.queue->name : plan::queue_of(job);
+  return {"waiting in a queue",
+          {plan::find_condition(job.status, plan::kScheduled)->message},
+          {"see what is before it: kubectl get workloads -n " + job.meta.ns,
+           "see whether the queue exists and takes jobs: kubectl get localqueue " + queue + " -n " +
+               job.meta.ns}};
 }
 
 Explanation explain_start(const api::TrainingJob& job, const std::vector<PodFact>& pods,
@@ -166,13 +225,12 @@ Explanation explain_start(const api::TrainingJob& job, const std::vector<PodFact
     out.why.push_back(
         "restarts charged since the last progress: " + std::to_string(status.budget.used) + " of " +
         std::to_string(job.spec.failure_policy.max_restarts));
-    if (status.restart_not_before && *status.restart_not_before > now) {
-      out.why.push_back("the next attempt begins in " +
-                        api::format_duration(*status.restart_not_before - now));
-    }
   } else if (!plan::is_true(status, plan::kScheduled)) {
     out.headline = "waiting for nodes";
   }
+  add_gang_wait(job, out);
+  add_half_gang(job, pods, out);
+  add_pause(job, now, out);
   add_obstacles(job, pods, out);
   if (out.why.empty() && !status.message.empty()) out.why.push_back(status.message);
   return out;
@@ -263,11 +321,13 @@ Explanation explain_job(const api::TrainingJob& job, const std::vector<PodFact>&
         "stopping in good order", {"the ranks save a checkpoint, then end", status.message}, {}};
   }
   const api::Condition* scheduled = plan::find_condition(status, plan::kScheduled);
-  const bool is_refused = scheduled != nullptr &&
-                          scheduled->status == api::ConditionStatus::kFalse &&
-                          !scheduled->message.empty();
+  const bool is_refused =
+      scheduled != nullptr && scheduled->status == api::ConditionStatus::kFalse &&
+      !scheduled->message.empty() && scheduled->reason != plan::kGangReleased &&
+      scheduled->reason != plan::kQueuedReason && scheduled->reason != plan::kGangWaits;
   const bool is_taken = plan::has_reason(status, plan::kScheduled, "NameTaken");
   if (is_refused || is_taken) return explain_refused(job, *scheduled);
+  if (plan::has_reason(status, plan::kScheduled, plan::kQueuedReason)) return explain_queue(job);
   if (!plan::is_true(status, plan::kRunning)) return explain_start(job, pods, now);
   return explain_running(job);
 }

@@ -182,6 +182,7 @@ int follow_job(const Session& session, const std::string& name,
 void add_get(CLI::App& app, int& status) {
   CLI::App& verb = *app.add_subcommand("get", "list jobs, or print one");
   verb.group(kClusterGroup);
+  verb.footer("Example: lockstep get -A -o wide; lockstep get JOB -o yaml");
   GetArguments& arguments = run_when_parsed<GetArguments>(verb, status, [](const auto& given) {
     return run_on_cluster(given.cluster,
                           [&](const Session& session) { return get_jobs(given, session); });

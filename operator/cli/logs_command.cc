@@ -6,6 +6,7 @@
 #include "operator/cli/exit_status.h"
 #include "operator/cli/explain_job.h"
 #include "operator/cli/log_choice.h"
+#include "operator/cli/log_follow.h"
 #include "operator/cli/verb.h"
 #include "operator/plan/names.h"
 
@@ -67,9 +68,11 @@ int print_logs(const LogsArguments& arguments, const Session& session) {
 void add_logs(CLI::App& app, int& status) {
   CLI::App& verb = *app.add_subcommand("logs", "print what a rank prints, or all of them");
   verb.group(kClusterGroup);
+  verb.footer("Example: lockstep logs JOB --rank 3 --tail 50");
   LogsArguments& arguments = run_when_parsed<LogsArguments>(verb, status, [](const auto& given) {
-    return run_on_cluster(given.cluster,
-                          [&](const Session& session) { return print_logs(given, session); });
+    return run_on_cluster(given.cluster, [&](const Session& session) {
+      return given.follow ? follow_logs(given, session) : print_logs(given, session);
+    });
   });
   verb.add_option("name", arguments.name, "of a job")->required()->type_name("NAME");
   CLI::Option* const rank =
@@ -79,6 +82,8 @@ void add_logs(CLI::App& app, int& status) {
   verb.add_flag("--all-ranks", arguments.all_ranks,
                 "every rank, lines prefixed, the first failing rank first")
       ->excludes(rank);
+  verb.add_flag("-f,--follow", arguments.follow,
+                "print what comes, of later attempts too, until the job has ended");
   verb.add_option("--attempt", arguments.attempt, "default: the failed one, or the newest")
       ->check(CLI::NonNegativeNumber)
       ->type_name("N");

@@ -1,39 +1,59 @@
 // lockstep: the command line.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "operator/cli/cluster_verbs.h"
-#include "operator/cli/compare_command.h"
-#include "operator/cli/completion.h"
-#include "operator/cli/estimate_command.h"
 #include "operator/cli/exit_status.h"
-#include "operator/cli/import_command.h"
-#include "operator/cli/report_command.h"
-#include "operator/cli/run_command.h"
-#include "operator/cli/runtime_program.h"
-#include "operator/cli/schema_command.h"
-#include "operator/cli/validate_command.h"
+#include "operator/cli/verbs.h"
+#include "runtime/common/suggest.h"
 
 namespace lockstep::cli {
 namespace {
 
-// The verbs, in the order in which --help lists them.
-void add_verbs(CLI::App& app, int& status) {
-  add_import(app, status);
-  add_validate(app, status);
-  add_plan(app, status);
-  add_estimate(app, status);
-  add_schema(app, status);
-  add_run(app, status);
-  add_runtime_verbs(app, status);
-  add_cluster_verbs(app, status);
-  add_report(app, status);
-  add_compare(app, status);
-  add_completion(app, status);
+int complain_of_verb(CLI::App& app, const std::string& verb) {
+  std::vector<std::string> verbs;
+  for (const CLI::App* known : app.get_subcommands([](const CLI::App*) { return true; })) {
+    verbs.push_back(known->get_name());
+  }
+  std::cerr << "error: there is no verb '" << verb << "'; ";
+  const std::optional<std::string> meant = common::closest(verb, verbs);
+  if (meant) std::cerr << "did you mean '" << *meant << "'? ";
+  std::cerr << "see lockstep --help\n";
+  return kUsage;
+}
+
+// The flag of `verb` that a word on the command line, which it does not know, may have meant.
+std::optional<std::string> meant_flag(const CLI::App& verb, int argc, char** argv) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : verb.get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  }
+  for (int i = 2; i < argc; ++i) {
+    const std::string word = argv[i];
+    const std::string flag = word.substr(0, word.find('='));
+    if (!flag.starts_with("--") || std::find(flags.begin(), flags.end(), flag) != flags.end()) {
+      continue;
+    }
+    return common::closest(flag, flags);
+  }
+  return std::nullopt;
+}
+
+int complain_of_usage(const CLI::App& verb, const CLI::ParseError& error, int argc, char** argv) {
+  std::string message = error.what();
+  while (message.ends_with('\n') || message.ends_with('.')) message.pop_back();
+  std::cerr << "error: " << message << "; ";
+  const std::optional<std::string> meant = meant_flag(verb, argc, argv);
+  if (meant) std::cerr << "did you mean " << *meant << "? ";
+  std::cerr << "see lockstep " << verb.get_name() << " --help\n";
+  return kUsage;
 }
 
 int run_verb(int argc, char** argv) {
@@ -50,13 +70,13 @@ int run_verb(int argc, char** argv) {
   }
   const std::string verb = argv[1];
   const auto is_it = [&verb](const CLI::App* known) { return known->get_name() == verb; };
-  if (!verb.starts_with('-') && app.get_subcommands(is_it).empty()) {
-    std::cerr << "error: there is no verb '" << verb << "'; see lockstep --help\n";
-    return kUsage;
-  }
+  const std::vector<CLI::App*> named = app.get_subcommands(is_it);
+  if (!verb.starts_with('-') && named.empty()) return complain_of_verb(app, verb);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    const bool is_wrong = error.get_exit_code() != 0;  // --help and --version are thrown, too
+    if (is_wrong && !named.empty()) return complain_of_usage(*named.front(), error, argc, argv);
     return app.exit(error) == 0 ? kOk : kUsage;
   }
   return status;

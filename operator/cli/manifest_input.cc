@@ -10,12 +10,6 @@ namespace lockstep::cli {
 
 namespace {
 
-void print(const common::Problems& problems, const std::string& file) {
-  for (const common::Problem& problem : problems) {
-    std::cerr << (problem.warning ? "" : "error: ") << common::to_string(problem, file) << "\n";
-  }
-}
-
 // "NAME=PATH" of --input; a problem for what is not of that form.
 std::map<std::string, std::string> parse_inputs(const std::vector<std::string>& inputs,
                                                 common::Problems& problems) {
@@ -33,6 +27,30 @@ std::map<std::string, std::string> parse_inputs(const std::vector<std::string>& 
 
 }  // namespace
 
+void print_problems(const common::Problems& problems, const std::string& file) {
+  for (const common::Problem& problem : problems) {
+    std::cerr << (problem.warning ? "" : "error: ") << common::to_string(problem, file) << "\n";
+  }
+}
+
+void check_against_here(api::Manifest& manifest, const std::vector<std::string>& inputs,
+                        MissingInputs missing_inputs) {
+  common::Problems& problems = manifest.problems;
+  const std::map<std::string, std::string> paths = parse_inputs(inputs, problems);
+  if (common::has_errors(problems)) return;
+  manifest.job = local::localize(std::move(manifest.job), paths, problems);
+  for (common::Problem missing : local::find_missing_inputs(manifest.job)) {
+    missing.warning = missing_inputs == MissingInputs::kWarn;
+    problems.push_back(std::move(missing));
+  }
+  for (common::Problem& wrong : local::find_model_problems(manifest.job)) {
+    problems.push_back(std::move(wrong));
+  }
+  for (std::string& line : local::explain_hub_inputs(manifest.job)) {
+    manifest.resolved.push_back(std::move(line));
+  }
+}
+
 std::optional<api::Manifest> load_and_report(const ManifestArguments& arguments,
                                              MissingInputs missing_inputs) {
   common::Result<api::Manifest> loaded = api::load_manifest(arguments.file, arguments.sets);
@@ -43,20 +61,9 @@ std::optional<api::Manifest> load_and_report(const ManifestArguments& arguments,
     return std::nullopt;
   }
   api::Manifest manifest = std::move(loaded).value();
-  common::Problems problems = manifest.problems;
-  const std::map<std::string, std::string> inputs = parse_inputs(arguments.inputs, problems);
-  if (!common::has_errors(problems)) {
-    manifest.job = local::localize(std::move(manifest.job), inputs, problems);
-    for (common::Problem missing : local::find_missing_inputs(manifest.job)) {
-      missing.warning = missing_inputs == MissingInputs::kWarn;
-      problems.push_back(std::move(missing));
-    }
-    for (common::Problem& wrong : local::find_model_problems(manifest.job)) {
-      problems.push_back(std::move(wrong));
-    }
-  }
-  print(problems, arguments.file);
-  if (common::has_errors(problems)) return std::nullopt;
+  check_against_here(manifest, arguments.inputs, missing_inputs);
+  print_problems(manifest.problems, arguments.file);
+  if (common::has_errors(manifest.problems)) return std::nullopt;
   return manifest;
 }
 

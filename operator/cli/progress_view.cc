@@ -35,6 +35,14 @@ std::string flops_text(const common::JobProgress& progress) {
   return result;
 }
 
+// "reference 120/4000"
+std::string phase_text(const common::JobProgress& progress) {
+  if (!progress.phase_progress) return progress.phase;
+  const common::PhaseProgress& work = *progress.phase_progress;
+  return progress.phase + " " + std::to_string(work.done) +
+         (work.total > 0 ? "/" + std::to_string(work.total) : "");
+}
+
 }  // namespace
 
 std::string render_bar(const common::JobProgress& progress, int width) {
@@ -45,7 +53,7 @@ std::string render_bar(const common::JobProgress& progress, int width) {
   std::fill_n(bar.begin(), std::clamp(static_cast<int>(share * width), 0, width), '#');
   std::string text = "[" + bar + "]  " + std::to_string(progress.step) + "/" +
                      std::to_string(progress.total_steps);
-  if (progress.step == 0) return text + "  " + progress.phase;
+  if (progress.step == 0) return text + "  " + phase_text(progress);
   text += "  loss " + api::format_loss(progress.loss) + "  " +
           short_count(progress.tokens_per_second) + " tok/s";
   if (progress.flops_per_second) text += "  " + flops_text(progress);

@@ -1,11 +1,11 @@
 #include "operator/cli/report_command.h"
 
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 
 #include "operator/cli/exit_status.h"
 #include "operator/cli/verb.h"
+#include "operator/cli/whole_file.h"
 #include "operator/runs/report_page.h"
 #include "operator/runs/run_files.h"
 
@@ -18,19 +18,6 @@ struct ReportArguments {
   std::string run;
   std::string output;  // empty: RUN/report.html; "-": standard output
 };
-
-// Written beside and renamed: a reader never sees half a page.
-bool write_page(const std::string& path, const std::string& page) {
-  const std::string beside = path + ".new";
-  std::ofstream out(beside, std::ios::binary | std::ios::trunc);
-  out << page;
-  out.close();
-  std::error_code error;
-  if (out) fs::rename(beside, path, error);
-  if (out && !error) return true;
-  fs::remove(beside, error);
-  return false;
-}
 
 int report(const ReportArguments& arguments) {
   const common::Result<runs::RunFiles> files = runs::read_run_files(arguments.run);
@@ -48,8 +35,9 @@ int report(const ReportArguments& arguments) {
   const std::string path = arguments.output.empty()
                                ? (fs::path(arguments.run) / "report.html").string()
                                : arguments.output;
-  if (!write_page(path, page)) {
-    std::cerr << "error: cannot write " << path << " (name another file with --output)\n";
+  const common::Result<void> written = write_whole_file(path, page, Existing::kReplace);
+  if (!written) {
+    std::cerr << "error: " << written.error().message << " (name another file with --output)\n";
     return kFailed;
   }
   std::cout << path << "\n";

@@ -88,6 +88,7 @@ int submit_job(const SubmitArguments& arguments, const Session& session) {
 void add_submit(CLI::App& app, int& status) {
   CLI::App& verb = *app.add_subcommand("submit", "check a manifest and create its job");
   verb.group(kClusterGroup);
+  verb.footer("Example: lockstep submit job.yaml -n training --set train.steps=50 --watch");
   SubmitArguments& arguments =
       run_when_parsed<SubmitArguments>(verb, status, [](const auto& given) {
         return run_on_cluster(given.cluster,

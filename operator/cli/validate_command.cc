@@ -43,6 +43,9 @@ void add_validate(CLI::App& app, int& status) {
       *app.add_subcommand("validate", "print every problem of a manifest, and what was resolved");
   verb.group(kPrepareGroup);
   add_manifest_arguments(verb, run_when_parsed(verb, status, validate));
+  verb.footer(
+      "Example: lockstep validate job.yaml --set train.parallelism.strategy=zero3\n"
+      "Exit status: 0 valid, warnings or not; 3 there are errors.");
 }
 
 }  // namespace lockstep::cli

@@ -1,4 +1,4 @@
-// How a verb comes into the command line: its file offers add_X(app, status), main.cc calls it.
+// How a verb comes into the command line: its file offers add_X(app, status), verbs.cc calls it.
 // The verb runs as CLI11's callback, after the whole command line was parsed, and leaves its exit
 // status (exit_status.h) in `status`, which outlives the parsing.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace lockstep::cli {
 
-// The groups of `lockstep --help`, in the order in which main.cc adds their verbs.
+// The groups of `lockstep --help`, in the order in which verbs.cc adds their verbs.
 inline constexpr const char* kPrepareGroup = "Prepare a job";
 inline constexpr const char* kTrainGroup = "Train and use";
 inline constexpr const char* kLookGroup = "Look at a run";

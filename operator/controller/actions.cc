@@ -9,6 +9,8 @@
 #include <variant>
 
 #include "operator/api/codec.h"
+#include "operator/api/kueue_names.h"
+#include "operator/controller/pod_group_actions.h"
 #include "operator/controller/projection.h"
 #include "operator/kube/object_key.h"
 #include "operator/kube/warning.h"
@@ -101,19 +103,23 @@ Created create(kube::Client& client, const api::TrainingJob& job, const Child& c
   return {child.kind, error, std::nullopt, "", refused.retry_after};
 }
 
-void remove(kube::Client& client, const kube::ResourcePath& path,
-            const kube::DeleteOptions& options, ApplyOutcome& outcome) {
-  const auto answer = client.remove(path, options);
+// Takes in what came of a deletion or of a mark, each of an object that is named by its UID.
+void settle(const kube::ApiResult<json>& answer, ApplyOutcome& outcome) {
   const auto* error = std::get_if<kube::ApiError>(&answer);
   if (error == nullptr) {
     ++outcome.applied;
     return;
   }
   const common::ErrorCode code = error->error.code;
-  // Gone, or replaced by another object of that name: not ours to delete any more.
+  // Gone, or replaced by another object of that name: not ours to touch any more.
   if (code == common::ErrorCode::kNotFound || code == common::ErrorCode::kConflict) return;
   outcome.result = error->error;
   outcome.retry_after = error->retry_after;
+}
+
+void remove(kube::Client& client, const kube::ResourcePath& path,
+            const kube::DeleteOptions& options, ApplyOutcome& outcome) {
+  settle(client.remove(path, options), outcome);
 }
 
 void take(ApplyOutcome& outcome, Created created) {
@@ -167,6 +173,12 @@ struct ApplyOne {
   void operator()(const plan::CreateService& action) const {
     take(outcome, create(client, job, {ChildKind::kService, action.name, &action.body}));
   }
+  void operator()(const plan::CreatePodGroup& action) const {
+    take_pod_group(bring_pod_group(client, job, action));
+  }
+  void operator()(const plan::DeletePodGroup& action) const {
+    take_pod_group(remove_pod_group(client, job, action));
+  }
   void operator()(const plan::CreatePod& action) const {
     take(outcome, create(client, job, {ChildKind::kPod, action.name, &action.body}));
   }
@@ -175,6 +187,19 @@ struct ApplyOne {
     options.grace_period_seconds = action.grace_seconds;
     options.uid = action.uid;
     remove(client, {kPods, job.meta.ns, action.name, ""}, options, outcome);
+  }
+  void operator()(const plan::EndPodGroup& action) const {
+    const json mark = {
+        {"metadata", {{"uid", action.uid}, {"annotations", {{api::kRetriableInGroup, "false"}}}}}};
+    const auto answer =
+        client.patch({kPods, job.meta.ns, action.name, ""}, kube::PatchType::kMerge, mark);
+    settle(answer, outcome);
+  }
+  // No store holds pod groups: there is nothing to wait for.
+  void take_pod_group(PodGroupWrite write) const {
+    if (write.has_changed) ++outcome.applied;
+    take(outcome, {ChildKind::kConfigMap, write.result, std::nullopt, "", write.retry_after,
+                   std::move(write.warnings)});
   }
   void operator()(const plan::DeleteConfigMap& action) const {
     kube::DeleteOptions options;

@@ -57,8 +57,8 @@ std::map<std::string, std::string> labels_of(const api::TrainingJob& job) {
 
 // Every state of an unfinished job, the one that it is in as 1.
 void tell_state(const api::TrainingJob& job, common::Metrics& now) {
-  for (const char* state :
-       {"Pending", "Starting", "Running", "Restarting", "Suspending", "Suspended", "Invalid"}) {
+  for (const char* state : {"Queued", "Pending", "Starting", "Running", "Restarting", "Suspending",
+                            "Suspended", "Invalid"}) {
     std::map<std::string, std::string> labels = labels_of(job);
     labels["state"] = state;
     now.gauge({"lockstep_job_state", "1 for the state that the job is in.", labels})

@@ -1,6 +1,5 @@
 #include "operator/controller/events.h"
 
-#include <cstdint>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -9,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "operator/api/codec.h"
+#include "runtime/common/fnv.h"
 
 namespace lockstep::control {
 
@@ -18,15 +18,11 @@ namespace {
 
 const kube::ResourceType kEvents{"", "v1", "events"};
 
-// FNV-1a, 64 bits: the same text has the same name in every build of the operator.
+// The same text has the same name in every build of the operator.
 std::string digest(std::string_view text) {
-  uint64_t hash = 14695981039346656037ULL;
-  for (const char c : text) {
-    hash ^= static_cast<unsigned char>(c);
-    hash *= 1099511628211ULL;
-  }
   char digits[17];
-  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash));
+  std::snprintf(digits, sizeof digits, "%016llx",
+                static_cast<unsigned long long>(common::fnv1a(text)));
   return digits;
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "operator/api/codec.h"
+#include "operator/api/kueue_names.h"
 #include "operator/plan/names.h"
 #include "operator/plan/render.h"
 
@@ -105,8 +106,25 @@ void read_obstacle(const json& status, plan::PodView& view) {
     const bool holds = text_at(condition, "status") == "True";
     const std::string type = text_at(condition, "type");
     if (type == "PodScheduled" && !holds) view.waiting_reason = text_at(condition, "reason");
+    if (type == "PodScheduled" && holds) {
+      view.bound_at = api::parse_time(text_at(condition, "lastTransitionTime"));
+    }
     // An eviction through the API or by a taint leaves the pod's own reason empty.
     if (type == "DisruptionTarget" && holds && view.reason.empty()) view.reason = type;
+  }
+}
+
+// What a queue does with the pod.
+void read_queue(const json& pod, plan::PodView& view) {
+  const json& metadata = pod.at("metadata");
+  view.pod_group = text_at(object_at(metadata, "labels"), api::kPodGroupLabel);
+  if (view.pod_group.empty()) return;
+  view.ends_group = text_at(object_at(metadata, "annotations"), api::kRetriableInGroup) == "false";
+  for (const json& finalizer : array_at(metadata, "finalizers")) {
+    if (finalizer == api::kQueueFinalizer) view.is_held = true;
+  }
+  for (const json& gate : array_at(object_at(pod, "spec"), "schedulingGates")) {
+    if (text_at(gate, "name") == api::kQueueGate) view.is_gated = true;
   }
 }
 
@@ -158,10 +176,15 @@ std::optional<ObservedPod> project_pod(const json& object) {
   view.deleting = metadata.contains("deletionTimestamp");
   view.deletion_deadline = api::parse_time(text_at(metadata, "deletionTimestamp"));
   view.node = text_at(object_at(object, "spec"), "nodeName");
+  view.created_at = api::parse_time(text_at(metadata, "creationTimestamp"));
   view.pod_ip = text_at(status, "podIP");
   view.reason = text_at(status, "reason");
   read_container(status, view);
   read_obstacle(status, view);
+  read_queue(object, view);
+  if (!view.node.empty() && !view.bound_at) {  // made with its node's name in it
+    view.bound_at = view.created_at;
+  }
   return ObservedPod{job_index(*job), std::move(view), kube::version_of(object)};
 }
 

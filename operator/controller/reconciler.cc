@@ -8,6 +8,7 @@
 #include "operator/controller/events.h"
 #include "operator/controller/refusal.h"
 #include "operator/controller/warnings.h"
+#include "operator/plan/queue.h"
 #include "operator/plan/stall.h"
 #include "operator/plan/status.h"
 
@@ -57,19 +58,26 @@ Result<Outcome> outcome_of(const common::Error& error,
 
 Reconciler::Reconciler(kube::Client& client, ClusterView& view, ProgressPoller& progress,
                        Options options)
-    : client_(client), view_(view), progress_(progress), options_(std::move(options)) {}
+    : client_(client),
+      view_(view),
+      progress_(progress),
+      queues_(client),
+      gang_schedulers_(client),
+      gangs_(client),
+      options_(std::move(options)) {}
 
 Result<Outcome> Reconciler::reconcile(const kube::ObjectKey& key) {
   const std::optional<api::TrainingJob> job = view_.job(key);
   if (!job) {  // deleted: owner references clean up
     forget(key);
-    return Outcome::await_change();
+    return end_groups_of(key);
   }
   if (!has_seen_own_writes(*job)) return Outcome::requeue(kStaleRetry);
   const plan::Observation seen = observe(*job);
   plan::Plan next = plan::plan(*job, seen, options_.settings, options_.now());
   ApplyOutcome applied = apply_in_order(client_, *job, next.actions);
   remember_created(key, applied.created_versions);
+  if (seen.lacks_pod_group) gangs_.forget(key);  // it was made again
   // Now or never: what is there is not created again, whatever becomes of the status.
   emit(*job, explain_warnings(applied.warnings, job->meta.ns));
   if (!applied.taken_names.empty()) {
@@ -87,6 +95,17 @@ Result<Outcome> Reconciler::reconcile(const kube::ObjectKey& key) {
   follow_progress(*job, seen);
   if (!applied.result) return outcome_of(applied.result.error(), applied.retry_after);
   return next.requeue_after ? Outcome::requeue(*next.requeue_after) : Outcome::await_change();
+}
+
+// What a queue holds of a job that is gone, it would hold for ever.
+Result<Outcome> Reconciler::end_groups_of(const kube::ObjectKey& key) {
+  api::TrainingJob gone;
+  gone.meta.ns = key.ns;
+  gone.meta.name = key.name;
+  const std::vector<plan::Action> marks = plan::end_orphaned_groups(view_.observe(gone));
+  const ApplyOutcome applied = apply_in_order(client_, gone, marks);
+  if (!applied.result) return outcome_of(applied.result.error(), applied.retry_after);
+  return Outcome::await_change();
 }
 
 bool Reconciler::has_seen_own_writes(const api::TrainingJob& job) const {
@@ -110,8 +129,13 @@ void Reconciler::remember_created(const kube::ObjectKey& key,
   for (const auto& [kind, version] : versions) written.child_versions[kind] = version;
 }
 
-plan::Observation Reconciler::observe(const api::TrainingJob& job) const {
+plan::Observation Reconciler::observe(const api::TrainingJob& job) {
   plan::Observation seen = view_.observe(job);
+  seen.queue_word = queues_.ask(job, options_.now());
+  seen.gang_apis = gang_schedulers_.ask(job, options_.now());
+  const GangWord gang = gangs_.ask(job, options_.now());
+  seen.gang_word = gang.text;
+  seen.lacks_pod_group = gang.is_missing;
   seen.pulses = progress_.pulses(key_of(job));
   seen.knows_stragglers = progress_.knows_stragglers(key_of(job));  // first: it only grows
   seen.straggler = progress_.straggler(key_of(job));
@@ -147,6 +171,8 @@ void Reconciler::follow_progress(const api::TrainingJob& job, const plan::Observ
 
 void Reconciler::forget(const kube::ObjectKey& key) {
   progress_.forget(key);
+  queues_.forget(key);
+  gangs_.forget(key);
   const kube::MutexLock lock(mutex_);
   written_.erase(key);
 }

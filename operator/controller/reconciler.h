@@ -11,7 +11,10 @@
 #include "operator/api/training_job.h"
 #include "operator/controller/actions.h"
 #include "operator/controller/cluster_view.h"
+#include "operator/controller/gang_discovery.h"
+#include "operator/controller/gang_inquiry.h"
 #include "operator/controller/progress_poller.h"
+#include "operator/controller/queue_inquiry.h"
 #include "operator/kube/client.h"
 #include "operator/plan/plan.h"
 #include "runtime/common/log.h"
@@ -53,7 +56,8 @@ class Reconciler {
   bool has_seen_own_writes(const api::TrainingJob& job) const;
   void remember_created(const kube::ObjectKey& key,
                         const std::map<ChildKind, std::string>& versions);
-  plan::Observation observe(const api::TrainingJob& job) const;
+  common::Result<Outcome> end_groups_of(const kube::ObjectKey& key);
+  plan::Observation observe(const api::TrainingJob& job);
   void follow_progress(const api::TrainingJob& job, const plan::Observation& seen);
   void forget(const kube::ObjectKey& key);
   // The refusal, if the API server refused.
@@ -64,6 +68,9 @@ class Reconciler {
   kube::Client& client_;
   ClusterView& view_;
   ProgressPoller& progress_;
+  QueueInquiry queues_;
+  GangDiscovery gang_schedulers_;
+  GangInquiry gangs_;
   const Options options_;
   const common::Log log_;
   mutable kube::Mutex mutex_;

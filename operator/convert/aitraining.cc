@@ -1,9 +1,12 @@
 #include "operator/convert/aitraining.h"
 
 #include <algorithm>
+#include <sstream>
 #include <utility>
 
 #include "operator/convert/hub.h"
+#include "operator/convert/splits.h"
+#include "runtime/common/train_config.h"
 
 namespace lockstep::convert {
 namespace {
@@ -32,11 +35,21 @@ std::string task_of(std::string trainer) {
   return trainer;
 }
 
-// Whether `task` (llm-sft) or the trainer of a plain task (llm) says so.
-bool is_sft(const Draft& draft) {
+// What `task` (llm-sft) or the trainer of a plain task (llm) says; its default says nothing.
+std::string task_in(const Draft& draft) {
   const json* trainer = parameter(draft, "trainer");
-  return task_of(draft.text("task")) == "sft" ||
-         (!draft.text("task").starts_with("llm-") && trainer != nullptr && *trainer == "sft");
+  const std::string named = draft.text("task");
+  const bool is_plain = !named.starts_with("llm-") && trainer != nullptr && trainer->is_string();
+  const std::string said = is_plain ? task_of(trainer->get<std::string>()) : "pretrain";
+  return said == "pretrain" ? task_of(named) : said;
+}
+
+bool is_sft(const Draft& draft) {
+  return task_in(draft) == "sft";
+}
+
+bool has_pairs(const Draft& draft) {
+  return common::learns_from_pairs(task_in(draft));
 }
 
 std::optional<Verdict> take_task(const json& value, Draft& draft) {
@@ -55,7 +68,8 @@ std::optional<Verdict> take_task(const json& value, Draft& draft) {
 }
 
 std::optional<Verdict> take_trainer(const json& value, Draft& draft) {
-  if (draft.text("task").starts_with("llm-")) return mapped("is in task");
+  const bool is_other = value.is_string() && task_of(value.get<std::string>()) != task_in(draft);
+  if (is_other || draft.text("task").starts_with("llm-")) return mapped("is in task");
   return take_task(value, draft);
 }
 
@@ -119,11 +133,6 @@ std::optional<Verdict> take_save_steps(const json& value, Draft& draft) {
   return draft.map("train.checkpoint.everySteps", value);
 }
 
-std::optional<Verdict> take_valid_split(const json&, Draft& draft) {
-  draft.fill_in("train.data.validation", "/data/validation.jsonl", "files of the validation split");
-  return changed("a split is a file here: data.validation");
-}
-
 std::optional<Verdict> take_block_size(const json& value, Draft& draft) {
   if (value == -1) return mapped("the length is model_max_length");
   if (value.is_array() && !value.empty()) {
@@ -151,20 +160,34 @@ Take lora(const char* field) {
   };
 }
 
+// Names of modules: a list here, there a list or a text with commas.
+std::optional<Verdict> take_lora_targets(const json& value, Draft& draft) {
+  if (!value.is_string()) return lora("targets")(value, draft);
+  json names = json::array();
+  std::istringstream text(value.get<std::string>());
+  for (std::string name; std::getline(text >> std::ws, name, ',');) names.push_back(name);
+  return lora("targets")(names, draft);
+}
+
 std::optional<Verdict> take_peft(const json& value, Draft& draft) {
   if (is_off(value)) return mapped("off, as here");
+  if (parameter(draft, "merge_adapter") == nullptr) {
+    draft.assume("train.lora.merge", true, "AITraining's default");
+  }
+  if (parameter(draft, "lora_r") != nullptr) return mapped("lora_r says the rank");
   return draft.map("train.lora.rank", 16);
 }
 
 std::optional<Verdict> take_chat_template(const json& value, Draft& draft) {
   if (is_off(value)) return mapped("plain text, as here");
-  if (!is_sft(draft)) return refused("chat templates need task sft");
+  if (!is_sft(draft) && !has_pairs(draft)) return refused("chat templates need task sft");
   if (value == "tokenizer") return mapped("the template beside the tokenizer");
   return refused("put the template beside the tokenizer, as chat_template.jinja");
 }
 
 // Under a chat template it holds messages.
 std::optional<Verdict> take_text_column(const json& value, Draft& draft) {
+  if (has_pairs(draft)) return draft.map("train.data.columns.chosen", value);
   if (!is_sft(draft)) return draft.map("train.data.columns.text", value);
   if (is_on(draft, "chat_template")) return draft.map("train.data.columns.messages", value);
   const Verdict all = draft.assume("train.data.loss", "all", "texts without a chat template");
@@ -172,25 +195,40 @@ std::optional<Verdict> take_text_column(const json& value, Draft& draft) {
   return draft.map("train.data.columns.text", value);
 }
 
+// A column of pairs, which counts under dpo and orpo only.
+Take pair_column(const char* field) {
+  return [field](const json& value, Draft& draft) -> std::optional<Verdict> {
+    if (is_off(value)) return mapped("off, as here");
+    if (!has_pairs(draft)) return refused("needs task dpo or orpo");
+    return draft.map(std::string("train.data.columns.").append(field), value);
+  };
+}
+
+std::optional<Verdict> take_dpo_beta(const json& value, Draft& draft) {
+  if (task_in(draft) != "dpo") return mapped("of no effect: the task is not dpo");
+  return draft.map("train.preference.beta", value);
+}
+
 std::optional<Verdict> take_data_path(const json& value, Draft& draft) {
   return take_dataset("train.data.train", value, draft);
 }
 
-std::optional<Verdict> take_base_model(const json& value, Draft& draft) {
-  return take_pretrained(value, draft);
-}
-
 Table data_rows() {
-  constexpr const char* kConvert = "data come as text, JSON lines or tokens; convert them before";
-  constexpr const char* kPairs = "needs task dpo or orpo, which is not supported by this version";
+  constexpr const char* kConvert = "data come as text, rows or tokens; convert them before";
   Table table = {
       {"data_path", take_data_path},
       {"path", take_data_path},
-      {"train_split", without_effect("a split is a file here: data.train")},
-      {"valid_split", take_valid_split},
+      {"train_split",
+       [](const json& value, const Draft& draft) {
+         return std::optional(take_train_split(value, parameter(draft, "valid_split")));
+       }},
+      {"valid_split",
+       [](const json& value, Draft& draft) {
+         return std::optional(take_valid_split(value, parameter(draft, "train_split"), draft));
+       }},
       {"text_column", take_text_column},
-      {"prompt_text_column", refuse_unless_off(kPairs)},
-      {"rejected_text_column", refuse_unless_off(kPairs)},
+      {"prompt_text_column", pair_column("prompt")},
+      {"rejected_text_column", pair_column("rejected")},
       {"chat_template", take_chat_template},
       {"chat_format", take_chat_template},
       {"max_samples", refuse_unless_off("give a file with so many samples")},
@@ -214,8 +252,8 @@ Table data_rows() {
 Table training_rows() {
   constexpr const char* kAttention = "attention is the runtime's own: exact, without a mask";
   return {
-      {"model", take_base_model},
-      {"base_model", take_base_model},
+      {"model", take_pretrained},
+      {"base_model", take_pretrained},
       {"epochs", same("train.epochs")},
       {"batch_size", same("train.batch.microBatchSize", "per rank")},
       {"gradient_accumulation", same("train.batch.accumulationSteps")},
@@ -246,7 +284,7 @@ Table training_rows() {
       {"lora_r", lora("rank")},
       {"lora_alpha", lora("alpha")},
       {"lora_dropout", lora("dropout")},
-      {"target_modules", lora("targets")},
+      {"target_modules", take_lora_targets},
       {"merge_adapter", lora("merge")},
       {"unsloth", change_unless_off("kernels are the runtime's own")},
       {"trust_remote_code", change_unless_off("no code of a model is ever run")},
@@ -261,6 +299,7 @@ std::optional<Verdict> take_place(const json& value, Draft&) {
 
 // What belongs to tasks, sweeps, evaluations and services that are not here.
 Table other_rows() {
+  constexpr const char* kOneLength = "prompt and answer share data.sequenceLength";
   Table table = {
       {"task", take_task},
       {"trainer", take_trainer},
@@ -274,10 +313,12 @@ Table other_rows() {
       {"username", without_effect("only for push_to_hub")},
       {"token", without_effect("a secret does not belong in a manifest")},
       {"repo_id", without_effect("only for push_to_hub")},
+      {"model_ref", refuse_unless_off("the reference is what training begins with: model.path")},
+      {"dpo_beta", take_dpo_beta},
+      {"max_prompt_length", without_effect(kOneLength)},
+      {"max_completion_length", without_effect(kOneLength)},
   };
   const std::vector<std::pair<const char*, std::vector<const char*>>> groups = {
-      {"belongs to dpo and orpo, which are not supported by this version",
-       {"model_ref", "dpo_beta", "max_prompt_length", "max_completion_length"}},
       {"belongs to distillation, which is not supported by this version",
        {"use_distillation", "teacher_model", "teacher_prompt_template", "student_prompt_template",
         "distill_temperature", "distill_alpha", "distill_max_teacher_length"}},
@@ -285,7 +326,7 @@ Table other_rows() {
        {"use_sweep", "sweep_backend", "sweep_n_trials", "sweep_metric", "sweep_direction",
         "sweep_params", "wandb_sweep", "wandb_sweep_project", "wandb_sweep_entity",
         "wandb_sweep_id", "wandb_run_id"}},
-      {"the loss on data.validation is what is measured here",
+      {"the loss on validation data is what is measured here",
        {"use_enhanced_eval", "eval_metrics", "eval_dataset_path", "eval_batch_size",
         "eval_save_predictions", "eval_benchmark"}},
       {"belongs to reinforcement learning, which is not supported by this version",

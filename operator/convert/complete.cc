@@ -6,6 +6,7 @@
 #include "operator/api/overrides.h"
 #include "operator/convert/draft.h"
 #include "runtime/common/document.h"
+#include "runtime/common/train_config.h"
 
 namespace lockstep::convert {
 namespace {
@@ -46,9 +47,9 @@ void fill_in_batch(Draft& draft) {
 }
 
 // A conversation needs a tokenizer with a chat template, which lies beside a model.
-void fill_in_sft(Draft& draft) {
+void fill_in_conversations(Draft& draft) {
   const json* task = draft.find("train.task");
-  if (task == nullptr || *task != "sft") return;
+  if (task == nullptr || (*task != "sft" && !common::learns_from_pairs(*task))) return;
   if (draft.find("train.model.config") == nullptr) {
     draft.fill_in("train.model.path", "/models/base",
                   "a Hugging Face directory with the model and its chat template");
@@ -58,7 +59,7 @@ void fill_in_sft(Draft& draft) {
 }
 
 void fill_in_train(Draft& draft) {
-  fill_in_sft(draft);
+  fill_in_conversations(draft);
   if (draft.find("train.model.path") == nullptr && draft.find("train.model.config") == nullptr) {
     draft.fill_in("train.model.config", small_model(integer(draft, "train.data.sequenceLength", 1)),
                   "the fields of your model's config.json");

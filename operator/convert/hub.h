@@ -1,4 +1,4 @@
-// Names on the Hugging Face hub, and what becomes of them: nothing is fetched while a job runs.
+// Names on the Hugging Face hub, and what becomes of them: references, hf://ORG/NAME.
 #pragma once
 
 #include "operator/convert/table.h"

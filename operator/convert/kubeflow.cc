@@ -93,7 +93,10 @@ Table run_policy_rows() {
   const std::string root = "spec.runPolicy.";
   const std::string elastic = "spec.elasticPolicy.";
   constexpr const char* kQueues =
-      "queues and other schedulers of gangs are not supported by this version";
+      "a queue of Volcano is the job's label scheduling.volcano.sh/queue-name, with "
+      "spec.scheduling.gangScheduler: volcano";
+  constexpr const char* kScheduleTimeout =
+      "the scheduler's own default holds; spec.scheduling.gangTimeoutSeconds is for half a gang";
   constexpr const char* kScale =
       "kubectl scale changes ranks at any time; nothing does it by itself";
   Table table = {
@@ -106,9 +109,10 @@ Table run_policy_rows() {
        refuse_unless_off("another controller of PyTorchJobs cannot run this job")},
       {root + "schedulingPolicy.priorityClass", into_template("spec.priorityClassName")},
       {root + "schedulingPolicy.minAvailable", without_effect("a gang is all of its ranks")},
-      {root + "schedulingPolicy.minResources", refuse_unless_off(kQueues)},
+      {root + "schedulingPolicy.minResources",
+       without_effect("the operator sums up what the pods of a gang ask for")},
       {root + "schedulingPolicy.queue", refuse_unless_off(kQueues)},
-      {root + "schedulingPolicy.scheduleTimeoutSeconds", refuse_unless_off(kQueues)},
+      {root + "schedulingPolicy.scheduleTimeoutSeconds", refuse_unless_off(kScheduleTimeout)},
       {"spec.nprocPerNode", take_processes_per_pod},
       {elastic + "nProcPerNode", take_processes_per_pod},
       {elastic + "minReplicas", without_effect(kScale)},

@@ -1,9 +1,12 @@
 #include "operator/kube/api_error.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
 #include <string_view>
+
+#include "operator/kube/warning.h"
 
 namespace lockstep::kube {
 namespace {
@@ -74,6 +77,9 @@ std::string text_field(const nlohmann::json& object, const char* name) {
   return it != object.end() && it->is_string() ? it->get<std::string>() : "";
 }
 
+// What a server asks for beyond this would stop a watch for good, or be more than clocks can count.
+constexpr int64_t kMaxRetryAfterSeconds = 3600;
+
 std::optional<std::chrono::seconds> retry_after_of(const nlohmann::json& status) {
   const auto details = status.find("details");
   if (details == status.end() || !details->is_object()) return std::nullopt;
@@ -81,16 +87,16 @@ std::optional<std::chrono::seconds> retry_after_of(const nlohmann::json& status)
   if (seconds == details->end() || !seconds->is_number_integer()) return std::nullopt;
   const auto value = seconds->get<int64_t>();
   if (value <= 0) return std::nullopt;
-  return std::chrono::seconds(value);
+  return std::chrono::seconds(std::min(value, kMaxRetryAfterSeconds));
 }
 
 std::optional<std::chrono::seconds> retry_after_of(const std::string& header) {
-  int seconds = 0;
+  int64_t seconds = 0;
   const auto [end, error] = std::from_chars(header.data(), header.data() + header.size(), seconds);
   if (error != std::errc() || end != header.data() + header.size() || seconds < 0) {
     return std::nullopt;
   }
-  return std::chrono::seconds(seconds);
+  return std::chrono::seconds(std::min(seconds, kMaxRetryAfterSeconds));
 }
 
 bool is_status(const nlohmann::json& body) {
@@ -121,7 +127,9 @@ ApiError decode_error(const HttpRequest& request, const HttpResponse& response) 
     out = from_status(body, response.status, is_post);
   } else {
     out = from_status({}, response.status, is_post);
-    if (!response.body.empty()) out.error.message += ": " + response.body.substr(0, kMaxQuoted);
+    if (!response.body.empty()) {
+      out.error.message.append(": ").append(presentable(response.body, kMaxQuoted));
+    }
   }
   if (const auto header = retry_after_of(response.retry_after)) out.retry_after = header;
   if (response.status == 401) out.error.hint = "the server does not accept our credentials";

@@ -82,12 +82,12 @@ Result<Entry> find_entry(const Documents& documents, const std::string& plural,
       const YAML::Node body = item[singular];
       std::string path = plural;
       path.append("[").append(name).append("].").append(singular);
-      Entry entry{file, std::move(path), body};
-      if (body.IsDefined() && !body.IsNull() && !body.IsMap()) {
-        return bad(entry, "", "must be a map");
+      // What is absent is no node to assign to: yaml-cpp throws.
+      if (!body.IsDefined() || body.IsNull()) {
+        return Entry{file, std::move(path), YAML::Node(YAML::NodeType::Map)};
       }
-      if (!body.IsDefined() || body.IsNull()) entry.node = YAML::Node(YAML::NodeType::Map);
-      return entry;
+      if (!body.IsMap()) return bad({file, std::move(path), {}}, "", "must be a map");
+      return Entry{file, std::move(path), body};
     }
   }
   return Error{ErrorCode::kInvalidArgument,
@@ -192,7 +192,7 @@ Result<ClientConfig> resolve_kubeconfig(const std::vector<KubeconfigFile>& files
   if (!user_entry) return user_entry.error();
   RETURN_IF_ERROR(read_user(*user_entry, reader, config));
   if (config.exec && config.exec->wants_cluster) {
-    config.exec->cluster_json = cluster_info(config, cluster_entry->node).dump();
+    ASSIGN_OR_RETURN(config.exec->cluster_json, cluster_info(config, *cluster_entry));
   }
   return config;
 }

@@ -1,6 +1,9 @@
 #include "operator/kube/kubeconfig_exec.h"
 
+#include <optional>
 #include <utility>
+
+#include <nlohmann/json.hpp>
 
 namespace lockstep::kube {
 namespace {
@@ -11,19 +14,30 @@ using nlohmann::json;
 constexpr std::string_view kV1 = "client.authentication.k8s.io/v1";
 constexpr std::string_view kV1Beta1 = "client.authentication.k8s.io/v1beta1";
 
-json to_json(const YAML::Node& node) {
+// Nothing if `node` is nested deeper than `levels` or holds more than `nodes`, which goes down by
+// those it holds: an anchor may stand inside of itself, and aliases of aliases grow without end.
+std::optional<json> to_json(const YAML::Node& node, int levels, int& nodes) {
+  if (levels == 0 || --nodes < 0) return std::nullopt;
   if (node.IsMap()) {
     json out = json::object();
-    for (const auto& member : node) out[member.first.Scalar()] = to_json(member.second);
+    for (const auto& member : node) {
+      std::optional<json> value = to_json(member.second, levels - 1, nodes);
+      if (!value || !member.first.IsScalar()) return std::nullopt;
+      out[member.first.Scalar()] = *std::move(value);
+    }
     return out;
   }
   if (node.IsSequence()) {
     json out = json::array();
-    for (const YAML::Node& element : node) out.push_back(to_json(element));
+    for (const YAML::Node& element : node) {
+      std::optional<json> value = to_json(element, levels - 1, nodes);
+      if (!value) return std::nullopt;
+      out.push_back(*std::move(value));
+    }
     return out;
   }
-  if (!node.IsScalar()) return nullptr;
-  if (node.Tag() == "!") return node.Scalar();  // quoted
+  if (!node.IsScalar()) return json(nullptr);
+  if (node.Tag() == "!") return json(node.Scalar());  // quoted
   const json value = json::parse(node.Scalar(), nullptr, false);
   return value.is_number() || value.is_boolean() ? value : json(node.Scalar());
 }
@@ -46,6 +60,29 @@ Result<void> read_lists(const KubeconfigEntry& entry, ExecPlugin& out) {
                          variable["value"].IsScalar();
     if (!is_pair) return bad(entry, "env", "must be a list of names and values");
     out.env.emplace_back(variable["name"].Scalar(), variable["value"].Scalar());
+  }
+  return {};
+}
+
+// Adds what the cluster's entry keeps for plugins, if anything.
+Result<void> add_extension(const KubeconfigEntry& cluster, json& out) {
+  constexpr int kMaxLevels = 64;
+  int num_nodes = 10'000;  // at most
+  const YAML::Node extensions = cluster.node["extensions"];
+  if (!extensions.IsDefined() || !extensions.IsSequence()) return {};
+  for (const YAML::Node& extension : extensions) {
+    if (!extension.IsMap() || !extension["name"].IsDefined() || !extension["name"].IsScalar()) {
+      continue;
+    }
+    if (extension["name"].Scalar() != "client.authentication.k8s.io/exec") continue;
+    std::optional<json> own = to_json(extension["extension"], kMaxLevels, num_nodes);
+    if (!own) {
+      return bad(
+          cluster, "extensions",
+          "what it has for plugins is nested too deeply, holds too much or has a key that is "
+          "no word");
+    }
+    out["config"] = *std::move(own);
   }
   return {};
 }
@@ -84,7 +121,7 @@ Result<ExecPlugin> read_exec_plugin(const KubeconfigEntry& user) {
   return out;
 }
 
-json cluster_info(const ClientConfig& config, const YAML::Node& cluster) {
+Result<std::string> cluster_info(const ClientConfig& config, const KubeconfigEntry& cluster) {
   json out = {{"server", config.server}};
   const auto add = [&out](const char* name, const std::string& value) {
     if (!value.empty()) out[name] = value;
@@ -93,17 +130,12 @@ json cluster_info(const ClientConfig& config, const YAML::Node& cluster) {
   add("proxy-url", config.proxy_url);
   if (!config.tls.ca_pem.empty()) out["certificate-authority-data"] = base64(config.tls.ca_pem);
   if (config.tls.insecure_skip_verify) out["insecure-skip-tls-verify"] = true;
-  const YAML::Node extensions = cluster["extensions"];
-  if (!extensions.IsDefined() || !extensions.IsSequence()) return out;
-  for (const YAML::Node& extension : extensions) {
-    if (!extension.IsMap() || !extension["name"].IsDefined() || !extension["name"].IsScalar()) {
-      continue;
-    }
-    if (extension["name"].Scalar() == "client.authentication.k8s.io/exec") {
-      out["config"] = to_json(extension["extension"]);
-    }
+  RETURN_IF_ERROR(add_extension(cluster, out));
+  try {
+    return out.dump();
+  } catch (const json::type_error&) {
+    return bad(cluster, "", "has a text that is not UTF-8");
   }
-  return out;
 }
 
 }  // namespace lockstep::kube

@@ -1,7 +1,7 @@
 // The `exec` part of a kubeconfig's user.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <string>
 
 #include "operator/kube/client_config.h"
 #include "operator/kube/exec_plugin.h"
@@ -14,8 +14,10 @@ namespace lockstep::kube {
 // v1alpha1, and plugins that insist on a terminal.
 common::Result<ExecPlugin> read_exec_plugin(const KubeconfigEntry& user);
 
-// What a plugin that asks for it is told about the cluster: `config`, and the extension that the
-// cluster's entry keeps for plugins.
-nlohmann::json cluster_info(const ClientConfig& config, const YAML::Node& cluster);
+// What a plugin that asks for it is told about the cluster, as JSON: `config`, and the extension
+// that the cluster's entry keeps for plugins. kInvalidArgument if that is nested too deeply or
+// never ends, as an anchor inside of itself, or if a text is no UTF-8.
+common::Result<std::string> cluster_info(const ClientConfig& config,
+                                         const KubeconfigEntry& cluster);
 
 }  // namespace lockstep::kube

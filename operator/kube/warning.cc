@@ -69,12 +69,12 @@ std::optional<Warning> read_warning(Reader& reader) {
   return warning;
 }
 
-// `text` as it can stand in an event.
-std::string presentable(std::string text) {
-  constexpr std::size_t kMaxBytes = 1024;
+}  // namespace
+
+std::string presentable(std::string text, std::size_t max_bytes) {
   constexpr std::string_view kMark = "...";
-  if (text.size() > kMaxBytes) {
-    std::size_t end = kMaxBytes - kMark.size();
+  if (text.size() > max_bytes) {
+    std::size_t end = max_bytes - kMark.size();
     const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; };
     while (end > 0 && continues(text[end])) --end;  // not inside a character
     text.resize(end);
@@ -85,8 +85,6 @@ std::string presentable(std::string text) {
   }
   return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace));
 }
-
-}  // namespace
 
 std::vector<Warning> parse_warnings(std::string_view header) {
   std::vector<Warning> warnings;
@@ -103,12 +101,13 @@ std::vector<Warning> parse_warnings(std::string_view header) {
 
 Warnings warning_texts(std::span<const std::string> headers) {
   constexpr int kMiscellaneousPersistent = 299;
+  constexpr std::size_t kMaxWarningBytes = 1024;
   Warnings texts;
   std::size_t left_out = 0;
   for (const std::string& header : headers) {
     for (Warning& warning : parse_warnings(header)) {
       if (warning.code != kMiscellaneousPersistent || warning.text.empty()) continue;
-      std::string text = presentable(std::move(warning.text));
+      std::string text = presentable(std::move(warning.text), kMaxWarningBytes);
       if (std::find(texts.begin(), texts.end(), text) != texts.end()) continue;
       if (texts.size() == kMaxWarnings) {
         ++left_out;

@@ -25,6 +25,10 @@ struct Warning {
 // is malformed is not looked at: where it ends is not known.
 std::vector<Warning> parse_warnings(std::string_view header);
 
+// `text` as it can stand in an event or a status: at most `max_bytes` (3 or more), the last of
+// which are "..." if it was cut, valid UTF-8 before anything else, without control characters.
+std::string presentable(std::string text, std::size_t max_bytes);
+
 // So many texts are told, of an answer as of all that are put together.
 inline constexpr std::size_t kMaxWarnings = 16;
 

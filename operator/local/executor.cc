@@ -3,16 +3,16 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <utility>
 
-#include <sys/poll.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "operator/local/node_group.h"
+#include "operator/local/signal_wait.h"
 #include "operator/plan/heartbeat.h"
 #include "operator/plan/stall.h"
 #include "operator/plan/status.h"
 #include "operator/plan/straggler.h"
-#include "runtime/common/status_client.h"
 
 namespace lockstep::local {
 
@@ -23,21 +23,12 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kTick{50};
 constexpr std::chrono::milliseconds kProgressInterval{250};
-constexpr std::chrono::milliseconds kStatusTimeout{200};
-
-// Waits for a signal or the next tick; true if one came.
-bool wait_tick(int signal_fd) {
-  pollfd watched{signal_fd, POLLIN, 0};
-  if (poll(&watched, 1, static_cast<int>(kTick.count())) <= 0) return false;
-  signalfd_siginfo info{};
-  return read(signal_fd, &info, sizeof info) == static_cast<ssize_t>(sizeof info);
-}
 
 // The loop's state: what a cluster would keep in its API server.
 class LocalRun {
  public:
-  LocalRun(api::TrainingJob job, const ExecutorOptions& options)
-      : job_(std::move(job)), options_(options), cluster_(options.processes) {
+  LocalRun(api::TrainingJob job, const ExecutorOptions& options, std::vector<NodeLink> others)
+      : job_(std::move(job)), options_(options), cluster_(options.processes, std::move(others)) {
     // The UID is what tells one run from another in a used output folder.
     job_.meta.uid = "local-" + std::to_string(getpid()) + "-" +
                     std::to_string(std::chrono::system_clock::now().time_since_epoch().count());
@@ -45,27 +36,43 @@ class LocalRun {
     job_.meta.generation = 1;
     job_.spec.managed_by.clear();  // here, we do
     job_.spec.ranks_per_pod = 1;   // a process for every rank, whichever pod it would be in
+    job_.spec.scheduling.gang_scheduler = api::GangScheduler::kNone;  // they have this machine
   }
 
   Result<RunReport> run() {
+    Result<RunReport> report = run_to_end();
+    cluster_.dismiss(farewell(report));
+    return report;
+  }
+
+ private:
+  Result<RunReport> run_to_end() {
     while (true) {
-      RETURN_IF_ERROR(plan_once());
+      plan::Observation seen = cluster_.observe(job_.meta.uid);
+      if (cluster_.failure()) return *cluster_.failure();
+      if (cluster_.lost_node()) {
+        cluster_.kill_all();
+        return report(RunEnd::kNodeLost);
+      }
+      if (!cluster_.is_doubtful()) RETURN_IF_ERROR(plan_once(std::move(seen)));
       if (is_over()) return report(ended_as());
-      if (!wait_tick(options_.signal_fd)) continue;
+      if (cluster_.take_stop_wish() && !job_.spec.suspend) suspend("stopping as another node asks");
+      if (!wait_for_signal(options_.signal_fd, kTick)) continue;
       if (job_.spec.suspend) {
         cluster_.kill_all();
         return report(RunEnd::kKilled);
       }
-      job_.spec.suspend = true;
-      ++job_.meta.generation;
-      tell({true, "Suspending",
-            "stopping after a checkpoint; press Ctrl-C again to kill the ranks"});
+      suspend("stopping");
     }
   }
 
- private:
-  Result<void> plan_once() {
-    plan::Observation seen = cluster_.observe(job_.meta.uid);
+  void suspend(const std::string& what) {
+    job_.spec.suspend = true;
+    ++job_.meta.generation;
+    tell({true, "Suspending", what + " after a checkpoint; press Ctrl-C again to kill the ranks"});
+  }
+
+  Result<void> plan_once(plan::Observation seen) {
     poll_progress();
     tell_progress(seen);
     const plan::Plan next = plan::plan(
@@ -94,16 +101,15 @@ class LocalRun {
   }
 
   void poll_rank(int64_t rank) {
-    const std::optional<int> port = cluster_.metrics_port(job_.status.attempt, rank);
-    if (!port || !job_.spec.command.empty()) return;
+    if (!job_.spec.command.empty()) return;
+    auto answer = cluster_.progress_of(job_.status.attempt, rank);
+    if (!answer) return;
     plan::Heartbeat& heartbeat = heartbeats_.try_emplace(rank, Clock::now()).first->second;
-    Result<common::JobProgress> answer =
-        common::fetch_status({.host = "127.0.0.1", .port = *port}, kStatusTimeout);
-    if (!answer) return heartbeat.missed();  // not listening yet, or just gone
-    heartbeat.answered(*answer, Clock::now());
+    if (!*answer) return heartbeat.missed();  // not listening yet, or just gone
+    heartbeat.answered(answer->value(), Clock::now());
     if (rank != 0) return;
-    step_times_.add(*answer);
-    progress_ = std::move(answer).value();
+    step_times_.add(answer->value());
+    progress_ = std::move(answer->value());
     if (options_.on_progress) options_.on_progress(*progress_);
   }
 
@@ -136,12 +142,20 @@ class LocalRun {
   }
 
   RunReport report(RunEnd end) const {
-    RunReport result{end, job_.status, progress_, ""};
+    RunReport result{end, job_.status, progress_, "", cluster_.lost_node().value_or("")};
     if (job_.status.first_failure) {
       const api::FirstFailure& failure = *job_.status.first_failure;
       result.failed_log = cluster_.log_file(failure.attempt, failure.rank);
     }
     return result;
+  }
+
+  static NodeFarewell farewell(const Result<RunReport>& report) {
+    if (!report) return {RunEnd::kFailed, report.error().message, report.error().hint};
+    if (report->end == RunEnd::kNodeLost) return {report->end, report->lost_node};
+    if (report->end != RunEnd::kFailed) return {report->end, ""};
+    const auto& failure = report->status.first_failure;
+    return {report->end, report->status.message, failure ? failure->hint : ""};
   }
 
   void tell(const plan::Event& event) const {
@@ -150,7 +164,7 @@ class LocalRun {
 
   api::TrainingJob job_;
   const ExecutorOptions& options_;
-  ProcessCluster cluster_;
+  NodeGroup cluster_;
   std::optional<common::JobProgress> progress_;
   std::map<int64_t, plan::Heartbeat> heartbeats_;  // by rank, of attempt_
   plan::StepTimes step_times_;
@@ -160,8 +174,9 @@ class LocalRun {
 
 }  // namespace
 
-Result<RunReport> run_job(api::TrainingJob job, const ExecutorOptions& options) {
-  return LocalRun(std::move(job), options).run();
+Result<RunReport> run_job(api::TrainingJob job, const ExecutorOptions& options,
+                          std::vector<NodeLink> others) {
+  return LocalRun(std::move(job), options, std::move(others)).run();
 }
 
 }  // namespace lockstep::local

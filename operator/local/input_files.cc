@@ -5,6 +5,7 @@
 
 #include <glob.h>
 
+#include "runtime/common/hub_inputs.h"
 #include "runtime/common/train_config.h"
 
 namespace lockstep::local {
@@ -36,11 +37,11 @@ std::string path_at(const api::TrainingJob& job, const char* pointer) {
 // The config.json that the job's model is in; empty if it names no directory.
 std::string config_file_of(const api::TrainingJob& job) {
   const std::string folder = path_at(job, "/model/path");
-  return folder.empty() ? "" : folder + "/config.json";
+  return folder.empty() || common::is_hub_reference(folder) ? "" : folder + "/config.json";
 }
 
 void report_missing(const std::string& path, const char* field, common::Problems& problems) {
-  if (path.empty() || is_there(path)) return;
+  if (path.empty() || common::is_hub_reference(path) || is_there(path)) return;
   problems.push_back({.path = std::string("spec.train.").append(field),
                       .message = "there is no " + path + " here",
                       .hint = kWherePathsStart,
@@ -57,13 +58,16 @@ common::Problems find_missing_inputs(const api::TrainingJob& job) {
     const auto found = data.find(field);
     if (found == data.end() || !found->is_string()) continue;
     const auto pattern = found->get<std::string>();
-    if (pattern.empty() || matches_something(pattern)) continue;
+    if (pattern.empty() || common::is_hub_reference(pattern)) continue;
+    if (matches_something(pattern)) continue;
     problems.push_back({.path = "spec.train.data." + field,
                         .message = "nothing here matches '" + pattern + "'",
                         .hint = kWherePathsStart,
                         .warning = true});
   }
   report_missing(config_file_of(job), "model.path", problems);
+  const std::string adapter = path_at(job, "/lora/path");
+  report_missing(adapter.empty() ? "" : adapter + "/adapter_config.json", "lora.path", problems);
   report_missing(path_at(job, "/tokenizer/path"), "tokenizer.path", problems);
   return problems;
 }
@@ -76,6 +80,15 @@ common::Problems find_model_problems(const api::TrainingJob& job) {
   return {{.path = "spec.train.model.path",
            .message = complete.error().message,
            .hint = complete.error().hint}};
+}
+
+std::vector<std::string> explain_hub_inputs(const api::TrainingJob& job) {
+  std::vector<std::string> lines;
+  for (const common::HubInput& input : common::hub_inputs(job.spec.train)) {
+    lines.push_back("train." + input.field + ": " + input.text +
+                    " is fetched from the hub when ranks start, once per node");
+  }
+  return lines;
 }
 
 }  // namespace lockstep::local

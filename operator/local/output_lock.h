@@ -23,4 +23,18 @@ class OutputLock {
   const int fd_;
 };
 
+// Whether a run holds `output`. Only looks: a lock that is taken to try it would turn away a run
+// that starts at that moment.
+bool is_at_work(const std::string& output);
+
+// The device of a mount in /proc/self/mountinfo, whose text this is, as /proc/locks writes it;
+// empty if it is not there. Pure. What stat() says of the device is another for some file systems
+// (btrfs, overlays). Source: show_mountinfo() and lock_get_status() in Linux, both of the super
+// block.
+std::string device_of_mount(const std::string& mountinfo, unsigned long long mount_id);
+
+// Whether /proc/locks, whose text this is, has a flock on `inode` of `device`; of any device if
+// that is empty. Pure.
+bool is_flocked(const std::string& proc_locks, const std::string& device, unsigned long inode);
+
 }  // namespace lockstep::local

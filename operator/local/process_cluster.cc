@@ -33,11 +33,11 @@ Result<void> make_folder(const std::string& path) {
                "choose another --output"};
 }
 
-int64_t number_label(const nlohmann::json& pod, const char* label) {
-  return std::stoll(pod["metadata"]["labels"][label].get<std::string>());
-}
-
 }  // namespace
+
+int64_t attempt_of(const nlohmann::json& pod) {
+  return std::stoll(pod["metadata"]["labels"][plan::kAttemptLabel].get<std::string>());
+}
 
 ProcessCluster::ProcessCluster(ProcessClusterOptions options) : options_(std::move(options)) {}
 
@@ -52,6 +52,10 @@ Result<void> ProcessCluster::apply(const std::vector<plan::Action>& actions) {
   return {};
 }
 
+std::string ProcessCluster::node_name() const {
+  return "node-" + std::to_string(options_.place.node_rank);
+}
+
 std::string ProcessCluster::attempt_dir(int64_t attempt) const {
   return options_.output + "/logs/attempt-" + std::to_string(attempt);
 }
@@ -63,7 +67,9 @@ std::string ProcessCluster::log_file(int64_t attempt, int64_t rank) const {
 Result<void> ProcessCluster::apply_one(const plan::CreateConfigMap& action) {
   const fs::path folder = fs::path(options_.output) / "logs";
   RETURN_IF_ERROR(make_folder(folder.string()));
-  const std::string path = (folder / (action.name + ".json")).string();
+  // Nodes share the output: each has a file of its own, which no other writes while it is read.
+  const std::string owner = options_.place.nodes == 1 ? "" : "." + node_name();
+  const std::string path = (folder / (action.name + owner + ".json")).string();
   std::ofstream(path) << action.body["data"]["job.json"].get<std::string>();
   const auto& data = action.body["data"];
   config_maps_[action.name] = {path, data.value(plan::kTemplateKey, "")};
@@ -77,6 +83,20 @@ Result<void> ProcessCluster::apply_one(const plan::CreateService& action) {
 
 Result<void> ProcessCluster::apply_one(const plan::DeleteConfigMap& action) {
   config_maps_.erase(action.name);
+  return {};
+}
+
+// No queue holds a process.
+Result<void> ProcessCluster::apply_one(const plan::EndPodGroup&) {
+  return {};
+}
+
+// Processes have their machine already: a local run asks no scheduler for a gang.
+Result<void> ProcessCluster::apply_one(const plan::CreatePodGroup&) {
+  return {};
+}
+
+Result<void> ProcessCluster::apply_one(const plan::DeletePodGroup&) {
   return {};
 }
 
@@ -97,9 +117,9 @@ Result<void> ProcessCluster::start(const plan::CreatePod& action) {
   Process process;
   process.view.name = action.name;
   process.view.uid = "process-" + std::to_string(next_uid_++);
-  process.view.attempt = number_label(action.body, plan::kAttemptLabel);
+  process.view.attempt = attempt_of(action.body);
   process.view.rank = action.rank;
-  process.view.node = "localhost";
+  process.view.node = options_.place.nodes == 1 ? "localhost" : node_name();
   process.view.pod_ip = "127.0.0.1";
   process.view.phase = plan::PodPhase::kRunning;
   process.view.ready = true;
@@ -119,7 +139,9 @@ Result<void> ProcessCluster::start(const plan::CreatePod& action) {
   place.output = options_.output;
   place.runtime_program = options_.runtime_program;
   place.output_mode = options_.output_mode;
-  place.master_port = master_ports_[attempt].number();
+  place.node = options_.place;
+  place.master_port = options_.place.nodes == 1 ? master_ports_[attempt].number()
+                                                : options_.place.rendezvous_port();
   place.metrics_port = process.metrics_port.number();
   ASSIGN_OR_RETURN(process.pid, start_rank(rank_command(action.body, place)));
   processes_[action.name] = std::move(process);

@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "operator/local/node_place.h"
 #include "operator/local/rank_process.h"
 #include "operator/plan/plan.h"
 #include "runtime/common/loopback_port.h"
@@ -21,7 +22,11 @@ struct ProcessClusterOptions {
   std::string output;           // absolute folder; logs go below it
   std::string runtime_program;  // path of lockstep-runtime
   std::string output_mode = "auto";
+  NodePlace place;  // the ranks that are started are those of this node
 };
+
+// The attempt of a pod that plan() rendered.
+int64_t attempt_of(const nlohmann::json& pod);
 
 // One object, one thread.
 class ProcessCluster {
@@ -64,10 +69,14 @@ class ProcessCluster {
   common::Result<void> apply_one(const plan::CreatePod& action);
   common::Result<void> apply_one(const plan::DeletePod& action);
   common::Result<void> apply_one(const plan::DeleteConfigMap& action);
+  common::Result<void> apply_one(const plan::EndPodGroup& action);
+  common::Result<void> apply_one(const plan::CreatePodGroup& action);
+  common::Result<void> apply_one(const plan::DeletePodGroup& action);
   common::Result<void> apply_one(const plan::DeleteJob& action);
   common::Result<void> start(const plan::CreatePod& action);  // throws std::system_error
   void reap(Process& process);
   std::string attempt_dir(int64_t attempt) const;
+  std::string node_name() const;
 
   const ProcessClusterOptions options_;
   std::map<std::string, Process> processes_;      // by pod name

@@ -41,14 +41,19 @@ RankCommand rank_command(const json& pod, const ProcessPlace& place) {
     const std::optional<std::string> value = value_of(pod, variable);
     if (value) command.env[variable["name"]] = *value;
   }
+  const bool is_alone = place.node.nodes == 1;
+  const std::string master = is_alone ? kLoopback : place.node.master_host;
   const std::string master_port = std::to_string(place.master_port);
-  command.env["MASTER_ADDR"] = kLoopback;
+  command.env["MASTER_ADDR"] = master;
   command.env["MASTER_PORT"] = master_port;
-  command.env["PET_MASTER_ADDR"] = kLoopback;
+  command.env["PET_MASTER_ADDR"] = master;
   command.env["PET_MASTER_PORT"] = master_port;
-  // One machine: every rank is a local rank, so that each takes a device of its own.
-  command.env["LOCAL_RANK"] = command.env["RANK"];
-  command.env["LOCAL_WORLD_SIZE"] = command.env["WORLD_SIZE"];
+  if (!is_alone) command.env.erase("POD_IP");  // loopback, which others cannot dial
+  // Every rank of the machine is a local rank, so that each takes a device of its own.
+  const int64_t rank = std::stoll(command.env["RANK"]);
+  const int64_t world_size = std::stoll(command.env["WORLD_SIZE"]);
+  command.env["LOCAL_RANK"] = std::to_string(place.node.local_rank(rank, world_size));
+  command.env["LOCAL_WORLD_SIZE"] = std::to_string(place.node.local_world_size(world_size));
   command.env["LOCKSTEP_JOB"] = place.job_file;
   command.env["LOCKSTEP_OUTPUT"] = place.output;
   command.env["LOCKSTEP_OUTPUT_MODE"] = place.output_mode;
@@ -57,6 +62,7 @@ RankCommand rank_command(const json& pod, const ProcessPlace& place) {
   command.env["LOCKSTEP_TERMINATION_MESSAGE"] = place.termination_file;
   // What kernels and memory to use is the shell's to say; a pod always takes the same.
   command.env.erase("LOCKSTEP_SHM_DIR");
+  command.env.erase("LOCKSTEP_DEVICE");
   command.env.erase("LOCKSTEP_ISA");
   command.env.erase("LOCKSTEP_PRODUCTS");
   command.log_file = place.log_file;

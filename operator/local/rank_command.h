@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "operator/local/node_place.h"
+
 namespace lockstep::local {
 
 // What takes the place of the pod's volumes, network and node.
@@ -16,7 +18,8 @@ struct ProcessPlace {
   std::string log_file;
   std::string termination_file;
   std::string runtime_program;  // stands for the image's `lockstep-runtime`
-  int master_port = 0;          // on 127.0.0.1, of the attempt
+  NodePlace node;               // of the nodes
+  int master_port = 0;          // where rank 0 listens: on node 0, with one node on 127.0.0.1
   int metrics_port = 0;         // on 127.0.0.1, of this rank
   std::string output_mode;      // auto | resume | overwrite
 };

@@ -10,6 +10,10 @@ bool has_begun(const api::TrainingJobStatus& status) {
   return status.start_time.has_value();
 }
 
+bool begins_attempt(const api::TrainingJobStatus& old, const api::TrainingJobStatus& next) {
+  return next.attempt != old.attempt || (!has_begun(old) && has_begun(next));
+}
+
 void record_attempt(api::TrainingJobStatus& status, const NewAttempt& attempt, api::Time now) {
   const std::string reason(attempt.reason);
   status.attempt = attempt.number;

@@ -27,4 +27,7 @@ void record_attempt(api::TrainingJobStatus& status, const NewAttempt& attempt, a
 // Some attempt was recorded before.
 bool has_begun(const api::TrainingJobStatus& status);
 
+// An attempt is recorded in `next` that is not in `old`.
+bool begins_attempt(const api::TrainingJobStatus& old, const api::TrainingJobStatus& next);
+
 }  // namespace lockstep::plan

@@ -10,6 +10,7 @@
 #include "operator/plan/gang.h"
 #include "operator/plan/names.h"
 #include "operator/plan/nodes.h"
+#include "operator/plan/pod_group.h"
 #include "operator/plan/render.h"
 
 namespace lockstep::plan {
@@ -40,11 +41,26 @@ nlohmann::json template_of_attempt(const Situation& s, const ChildView* config_m
   return kept.is_object() ? kept : nlohmann::json();
 }
 
+// Before the pods that belong to it, and again if it is gone.
+void create_pod_group(const Situation& s, const AttemptSpec& attempt, Plan& next) {
+  if (!attempt.gang || s.gang.pods.empty()) return;
+  const bool is_complete = std::none_of(s.gang.pods.begin(), s.gang.pods.end(),
+                                        [](const PodView* pod) { return pod == nullptr; });
+  if (is_complete && !s.seen.lacks_pod_group) return;
+  const nlohmann::json pod = render_pod(s.job, attempt, 0, s.settings);
+  next.actions.push_back(CreatePodGroup{.name = attempt.gang->pod_group,
+                                        .body = render_pod_group(s.job, *attempt.gang, pod)});
+}
+
 }  // namespace
 
 seconds grace_of_attempt(const Situation& s) {
+  return grace_period(s.job, template_of_attempt(s));
+}
+
+nlohmann::json template_of_attempt(const Situation& s) {
   const std::string name = config_map_name(s.job.meta.name, s.job.status.attempt);
-  return grace_period(s.job, template_of_attempt(s, find_child(s.seen.config_maps, name)));
+  return template_of_attempt(s, find_child(s.seen.config_maps, name));
 }
 
 bool has_other_template(const Situation& s) {
@@ -106,6 +122,8 @@ void create_missing(const Situation& s, Plan& next) {
   AttemptSpec attempt = {.number = s.job.status.attempt,
                          .ranks = s.gang.world_size(),
                          .ranks_per_pod = s.gang.ranks_per_pod};
+  attempt.queue = s.job.status.queue;
+  attempt.gang = s.job.status.gang;
   if (s.settings.avoids_nodes) attempt.avoided_nodes = avoided_nodes(s.job.status);
   const std::string config_map = config_map_name(s.job.meta.name, attempt.number);
   const std::string service = service_name(s.job.meta.name);
@@ -123,6 +141,7 @@ void create_missing(const Situation& s, Plan& next) {
   if (old_service == nullptr) {
     next.actions.push_back(CreateService{service, render_service(s.job, s.settings)});
   }
+  create_pod_group(s, attempt, next);
   for (std::size_t index = 0; index < s.gang.pods.size(); ++index) {
     if (s.gang.pods[index] != nullptr) continue;
     const int64_t rank = s.gang.first_rank(index);

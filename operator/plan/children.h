@@ -3,6 +3,8 @@
 
 #include <chrono>
 
+#include <nlohmann/json.hpp>
+
 #include "operator/plan/plan.h"
 #include "operator/plan/situation.h"
 
@@ -40,6 +42,9 @@ void delete_old_config_maps(const Situation& s, Plan& next);
 
 // How long the pods of the present attempt may take to stop, as they were told when they were made.
 std::chrono::seconds grace_of_attempt(const Situation& s);
+
+// The template that the present attempt began with, or is to begin with.
+nlohmann::json template_of_attempt(const Situation& s);
 
 // True if the present attempt began with another template than spec.template is now.
 bool has_other_template(const Situation& s);

@@ -8,8 +8,8 @@
 namespace lockstep::plan {
 
 // When the job has been active for activeDeadlineSeconds: from its first attempt on, without the
-// time that it was suspended. Nothing while it is suspended or about to be, has not begun, or has
-// no such limit.
+// time that it was suspended or waited in a queue. Nothing while it does, is about to be suspended,
+// has not begun, or has no such limit.
 std::optional<api::Time> active_deadline(const api::TrainingJob& job);
 
 // When a finished job is to be deleted; nothing if it stays.

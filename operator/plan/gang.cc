@@ -68,6 +68,10 @@ bool has_ended(const PodView& pod) {
   return pod.phase == PodPhase::kSucceeded || pod.phase == PodPhase::kFailed;
 }
 
+bool has_node(const PodView& pod) {
+  return !pod.node.empty() || pod.phase != PodPhase::kPending;
+}
+
 bool holds_resources(const PodView& pod) {
   return !has_ended(pod) || pod.lingers;
 }
@@ -85,9 +89,8 @@ bool has_succeeded(const Gang& gang) {
 
 bool is_scheduled(const Gang& gang) {
   return !gang.pods.empty() &&
-         std::all_of(gang.pods.begin(), gang.pods.end(), [](const PodView* pod) {
-           return pod != nullptr && (!pod->node.empty() || pod->phase != PodPhase::kPending);
-         });
+         std::all_of(gang.pods.begin(), gang.pods.end(),
+                     [](const PodView* pod) { return pod != nullptr && has_node(*pod); });
 }
 
 bool is_unreachable(const PodView& pod, api::Time now) {
@@ -98,7 +101,8 @@ bool is_unreachable(const PodView& pod, api::Time now) {
 
 bool has_live_pods(const Gang& gang, api::Time now) {
   const auto is_live = [now](const PodView* pod) {
-    return pod != nullptr && !has_ended(*pod) && !is_unreachable(*pod, now);
+    if (pod == nullptr || has_ended(*pod) || is_unreachable(*pod, now)) return false;
+    return !pod->deleting || has_node(*pod);  // a finalizer may keep what never ran
   };
   return std::any_of(gang.pods.begin(), gang.pods.end(), is_live) ||
          std::any_of(gang.stale.begin(), gang.stale.end(), is_live);

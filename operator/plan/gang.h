@@ -40,6 +40,8 @@ Gang gather(const api::TrainingJob& job, const Observation& seen);
 
 // The rank's processes are gone, whatever became of the object.
 bool has_ended(const PodView& pod);
+// It was given a node, whatever became of it since.
+bool has_node(const PodView& pod);
 // It holds what its node gave it: processes of its own, or containers beside a rank that ended.
 bool holds_resources(const PodView& pod);
 // True if the pod's ranks finished their work. A user's own program that was told to stop may well

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "operator/plan/budget.h"
+#include "operator/plan/queue.h"
 #include "operator/plan/status.h"
 
 namespace lockstep::plan {
@@ -46,6 +47,7 @@ std::string phase_of(const TrainingJobStatus& status, const Goodput& goodput) {
   if (is_true(status, kRunning)) {
     return goodput.attempt == status.attempt ? kProductive : kStarting;
   }
+  if (has_reason(status, kScheduled, kQueuedReason)) return kQueued;
   if (has_reason(status, kRunning, kRestartingReason)) return kDown;
   return is_true(status, kScheduled) ? kStarting : kScheduling;
 }

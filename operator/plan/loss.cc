@@ -29,6 +29,8 @@ std::vector<RankFailure> failures_of(const Situation& s) {
     } else if (pod->phase == PodPhase::kFailed) {
       const PodRanks ranks = {.first = rank, .count = s.gang.ranks_per_pod};
       failures.push_back(classify(*pod, ranks, s.job.spec.command.empty()));
+    } else if (pod->deleting && pod->is_held && !has_node(*pod)) {
+      failures.push_back(deleted_rank(rank));  // it keeps its name until it is replaced
     } else if (is_unreachable(*pod, s.now)) {
       failures.push_back(unreachable_rank(rank, *pod));
     } else if (pod->phase == PodPhase::kSucceeded && !is_succeeded(s.gang, pod)) {

@@ -39,6 +39,11 @@ std::string service_name(std::string_view job) {
   return std::string(job);
 }
 
+std::string pod_group_name(const api::TrainingJob& job, int64_t attempt) {
+  constexpr std::size_t kUidChars = 8;
+  return job.meta.name + "-" + job.meta.uid.substr(0, kUidChars) + "-" + std::to_string(attempt);
+}
+
 std::optional<PodIdentity> parse_pod_name(std::string_view job, std::string_view name) {
   const std::optional<std::string_view> suffix = suffix_of(job, name);
   if (!suffix) return std::nullopt;

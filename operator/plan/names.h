@@ -33,6 +33,10 @@ std::string config_map_name(std::string_view job, int64_t attempt);
 // "<job>".
 std::string service_name(std::string_view job);
 
+// "<job>-<uid>-<attempt>": of the attempt that the group began with. Differs between jobs of one
+// name that follow each other: others may still know the older one's.
+std::string pod_group_name(const api::TrainingJob& job, int64_t attempt);
+
 // The inverse of pod_name(); nothing for any other name.
 std::optional<PodIdentity> parse_pod_name(std::string_view job, std::string_view name);
 // The inverse of config_map_name(); nothing for any other name.

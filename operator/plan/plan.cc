@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "operator/api/job_check.h"
 #include "operator/plan/attempt.h"
@@ -13,8 +14,11 @@
 #include "operator/plan/finish.h"
 #include "operator/plan/gang.h"
 #include "operator/plan/goodput.h"
+#include "operator/plan/half_gang.h"
 #include "operator/plan/loss.h"
 #include "operator/plan/names.h"
+#include "operator/plan/pod_group.h"
+#include "operator/plan/queue.h"
 #include "operator/plan/restart.h"
 #include "operator/plan/situation.h"
 #include "operator/plan/stall.h"
@@ -32,6 +36,7 @@ using std::chrono::seconds;
 constexpr seconds kProgressPoll{15};      // the period of status.progress
 constexpr seconds kFirstProgressPoll{2};  // until rank 0 answered once
 constexpr seconds kNameTakenPoll{30};
+constexpr seconds kQueuePoll{30};
 constexpr const char* kTemplateChanged = "TemplateChanged";
 
 std::string describe_problems(const common::Problems& problems) {
@@ -117,14 +122,19 @@ Plan begin(const Situation& s, Plan next, std::optional<int64_t> ranks) {
   return next;
 }
 
-// An attempt that never got its nodes, again with the template as it is now.
+// An attempt that never got its nodes, again with template and queue as they are now.
 Plan renew(const Situation& s, Plan next, int64_t ranks) {
   record_attempt(next.status,
-                 {.number = next.status.attempt + 1, .ranks = ranks, .reason = kStartingReason},
+                 {.number = next.status.attempt + 1,
+                  .ranks = ranks,
+                  .ranks_per_pod = s.job.spec.ranks_per_pod,
+                  .reason = kStartingReason},
                  s.now);
   next.status.message.clear();
-  next.events.push_back(
-      {.reason = kTemplateChanged, .message = "a new attempt begins with the new template"});
+  next.events.push_back({.reason = has_other_template(s) ? kTemplateChanged : "QueueChanged",
+                         .message = has_other_template(s)
+                                        ? "a new attempt begins with the new template"
+                                        : "a new attempt begins as queue-name says now"});
   next.requeue_after = kNextRound;
   return next;
 }
@@ -141,7 +151,13 @@ void complete_gang(const Situation& s, Plan& next, std::optional<int64_t> ranks)
     requeue_within(next, kNameTakenPoll);
     return;
   }
-  if (ranks) create_missing(s, next);
+  if (awaits_group(s)) {
+    requeue_within(next, kNextRound);
+  } else if (const std::optional<seconds> wait = gang_scheduler_wait(s)) {
+    requeue_within(next, *wait);
+  } else if (ranks) {
+    create_missing(s, next);
+  }
 }
 
 void tell_taken_name(const Situation& s, Plan& next) {
@@ -150,6 +166,30 @@ void tell_taken_name(const Situation& s, Plan& next) {
   next.status.message = text;
   if (has_reason(s.job.status, kScheduled, "NameTaken")) return;
   next.events.push_back({.warning = true, .reason = "NameTaken", .message = text});
+}
+
+bool creates_pods(const Plan& next) {
+  return std::any_of(next.actions.begin(), next.actions.end(), [](const Action& action) {
+    return std::holds_alternative<CreatePod>(action);
+  });
+}
+
+// A gang behind the gate of its queue, where pods are made: it waits for the queue, not for nodes.
+void tell_queue(const Situation& s, Plan& next) {
+  TrainingJobStatus& status = next.status;
+  const bool is_waiting = is_queued(s.gang) || (status.queue && creates_pods(next));
+  if (is_true(status, kScheduled) || !is_waiting) return;
+  status.state = "Queued";
+  status.message = describe_queue(s);
+  set_condition(status, {.type = kScheduled, .reason = kQueuedReason, .message = status.message},
+                s.now);
+  requeue_within(next, kQueuePoll);
+  const api::Condition* told = find_condition(s.job.status, kScheduled);
+  if (told == nullptr || told->reason != kQueuedReason) {
+    next.events.push_back({.reason = kQueuedReason, .message = status.message});
+  } else if (is_left_alone(s) && told->message != status.message) {
+    next.events.push_back({.warning = true, .reason = kQueueSilent, .message = status.message});
+  }
 }
 
 // How soon to look at a gang that makes steps: a stall is to be found in time.
@@ -183,7 +223,10 @@ Plan tend(const Situation& s, Plan next, std::optional<int64_t> ranks,
     complete_gang(s, next, ranks);
   }
   describe_gang(next.status, s.gang, s.now);
+  tell_queue(s, next);
+  tell_gang(s, next);
   tell_taken_name(s, next);
+  tell_releases(s, next);
   const bool is_complete = std::none_of(s.gang.pods.begin(), s.gang.pods.end(),
                                         [](const PodView* pod) { return pod == nullptr; });
   if (!ranks && !is_complete) next = refuse(std::move(next));
@@ -213,14 +256,22 @@ Plan decide(const Situation& s, Plan next) {
     next = stop(s, std::move(next), ranks);
   } else if (!has_begun(next.status) || is_true(next.status, kSuspended)) {
     next = begin(s, std::move(next), ranks);
+  } else if (const std::optional<HalfGang> half = find_half_gang(s); half && s.now >= half->until) {
+    next = release_gang(s, std::move(next), *half);
   } else if (const std::optional<Loss> loss = find_loss(s); loss && !loss->wait_until) {
     next = restart_or_fail(s, std::move(next), loss->cause);
   } else if (const std::optional<RankFailure> stall = find_stall(s)) {
     next = restart_or_fail(s, std::move(next), *stall);
-  } else if (ranks && !is_true(status, kScheduled) && has_other_template(s)) {
+  } else if (ranks && !is_true(status, kScheduled) &&
+             (has_other_template(s) || has_other_queue(s))) {
     next = renew(s, std::move(next), *ranks);
+  } else if (ranks && needs_new_group(s)) {
+    next = regroup(s, std::move(next));
+  } else if (ranks && needs_other_gang(s)) {
+    next = change_gang(s, std::move(next));
   } else {
     next = tend(s, std::move(next), ranks, loss);
+    if (half) requeue_within(next, half->until - s.now);
   }
   if (deadline) requeue_within(next, *deadline - s.now);
   return next;
@@ -234,13 +285,20 @@ bool is_managed_elsewhere(const TrainingJob& job) {
 
 Plan plan(const TrainingJob& job, const Observation& seen, const Settings& settings, Time now) {
   Plan next = {.actions = {}, .status = job.status, .events = {}, .requeue_after = {}};
-  if (job.meta.deletion_time) return next;  // owner references clean up
   if (is_managed_elsewhere(job)) return next;
 
   const Situation s = {job, seen, settings, now, gather(job, seen)};
-  if (is_finished(job.status)) return clean_up(s, std::move(next));
-  next = decide(s, std::move(next));
-  account(s, next.status);
+  if (job.meta.deletion_time) {  // owner references clean up
+  } else if (is_finished(job.status)) {
+    next = clean_up(s, std::move(next));
+  } else {
+    next = decide(s, std::move(next));
+    join_queue(s, next.status);
+    join_gang(s, next.status);
+    end_gang(s, next);
+    account(s, next.status);
+  }
+  end_groups(s, next);
   return next;
 }
 

@@ -42,11 +42,18 @@ struct PodView {
   bool deleting = false;  // has a deletionTimestamp
   // The deletionTimestamp itself: when the node must have ended the pod. Empty = unknown.
   std::optional<api::Time> deletion_deadline;
-  std::string node;  // empty = not scheduled yet
+  std::string node;                     // empty = not scheduled yet
+  std::optional<api::Time> bound_at{};  // when it got its node; empty = unknown
+  std::optional<api::Time> created_at{};
   NodeState node_state = NodeState::kUnknown;
   std::string pod_ip;
   std::string reason;          // pod status reason, e.g. "Evicted"
   std::string waiting_reason;  // e.g. "ImagePullBackOff"
+  // Of a queue (queue.h).
+  bool is_gated = false;    // waits behind the queue's gate
+  std::string pod_group{};  // empty = in no queue
+  bool is_held = false;     // until the queue lets go of it
+  bool ends_group = false;  // says that its group is not to be retried
   std::optional<ContainerExit> exit;
 };
 
@@ -76,6 +83,18 @@ struct Lag {
   double ratio = 0;  // of its step time to the median
 };
 
+// Which pod groups of schedulers the API server serves, in versions that we speak.
+struct GangApis {
+  bool is_known = true;  // else all that follows means nothing
+  bool coscheduling = false;
+  bool volcano = false;
+  bool native = false;
+  // Versions of Kubernetes' own group that are served, and that we do not speak.
+  std::vector<std::string> ignored{};
+  std::string trouble{};  // why the API server does not tell; empty = it does
+  bool operator==(const GangApis&) const = default;
+};
+
 struct Observation {
   std::vector<PodView> pods;
   std::vector<ChildView> services;
@@ -84,6 +103,10 @@ struct Observation {
   std::string strategy;                         // as the runtime reported it; empty = unknown
   std::vector<Pulse> pulses;                    // of every rank that was asked
   std::optional<Lag> straggler;
+  std::string queue_word;         // why the queue lets the gang wait; empty = it does not say
+  GangApis gang_apis;             // read only before an attempt has pods
+  std::string gang_word;          // why its scheduler lets the gang wait; empty = it does not say
+  bool lacks_pod_group = false;   // the attempt's pod group is not there any more
   bool knows_stragglers = false;  // else that there is no `straggler` means nothing
 };
 
@@ -108,11 +131,26 @@ struct CreatePod {
   int64_t rank = 0;
   nlohmann::json body;
 };
+// Creates the group that a scheduler makes a gang of, or brings ours up to date (pod_group.h).
+struct CreatePodGroup {
+  std::string name;
+  nlohmann::json body;
+};
+// Deletes it, if it is ours.
+struct DeletePodGroup {
+  std::string name;
+  std::string api_version;
+};
 // Deletes exactly this pod (uid precondition). Grace 0 forces, and is for pods whose node is gone.
 struct DeletePod {
   std::string name;
   std::string uid;
   int64_t grace_seconds = 0;
+};
+// Says on a pod that its group is not to be retried, so that the queue lets go of it (queue.h).
+struct EndPodGroup {
+  std::string name;
+  std::string uid;
 };
 struct DeleteConfigMap {
   std::string name;
@@ -123,8 +161,8 @@ struct DeleteJob {
   std::string uid;
   std::string resource_version;
 };
-using Action =
-    std::variant<CreateConfigMap, CreateService, CreatePod, DeletePod, DeleteConfigMap, DeleteJob>;
+using Action = std::variant<CreateConfigMap, CreateService, CreatePodGroup, CreatePod, DeletePod,
+                            EndPodGroup, DeletePodGroup, DeleteConfigMap, DeleteJob>;
 
 struct Event {
   bool warning = false;
@@ -146,6 +184,8 @@ struct Plan {
 // Invariants (held by tests/operator/plan/plan_property_test.cc):
 //   - either an attempt begins (status only) or objects are touched, never both;
 //   - objects whose owner_uid is not the job's are never touched;
+//   - a gang gives its nodes back only if it holds some, lacks others and was never whole; that
+//     costs no restart;
 //   - a restart is charged only while status.budget.used is below failurePolicy.maxRestarts, and
 //     used goes back only when there is a newer checkpoint;
 //   - a deletion is forced only if the pod's node is gone;
@@ -154,7 +194,8 @@ struct Plan {
 //   - the seconds of status.goodput add up to the time that went by;
 //   - once Succeeded or Failed is True, nothing is ever created again and the status stays;
 //   - applying a plan that has actions and planning again at the same time yields no actions and an
-//     equal status; plans without actions reach an unchanged status within four rounds.
+//     equal status, but for the end of a pod group, after which things go on at once; plans without
+//     actions reach an unchanged status within four rounds.
 Plan plan(const api::TrainingJob& job, const Observation& seen, const Settings& settings,
           api::Time now);
 

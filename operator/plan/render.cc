@@ -9,6 +9,8 @@
 #include "operator/api/job_fields.h"
 #include "operator/api/template_check.h"
 #include "operator/plan/overlay.h"
+#include "operator/plan/pod_group.h"
+#include "operator/plan/queue.h"
 #include "operator/plan/resources.h"
 #include "runtime/common/env_names.h"
 
@@ -113,6 +115,7 @@ json runtime_env(const api::TrainingJob& job, const AttemptSpec& attempt,
           env_value("LOCKSTEP_RANKS_PER_POD", std::to_string(attempt.ranks_per_pod)),
           env_value("LOCKSTEP_GRACE_SECONDS",
                     std::to_string(grace_period(job, attempt.pod_template).count())),
+          env_value("LOCKSTEP_DEVICE", asks_for_gpu(job.spec.resources) ? "cuda" : "cpu"),
           env_value("LOCKSTEP_ISA", ""),  // the best that the processor has
           env_value("LOCKSTEP_PRODUCTS", "")};
 }
@@ -278,9 +281,13 @@ json render_config_map(const api::TrainingJob& job, const AttemptSpec& attempt) 
   if (!snapshot.empty()) data[kTemplateKey] = snapshot;
   return {{"apiVersion", "v1"},
           {"kind", "ConfigMap"},
-          {"metadata", metadata(job, name, child_labels(job))},
+          {"metadata", child_metadata(job, name)},
           {"immutable", true},
           {"data", data}};
+}
+
+json child_metadata(const api::TrainingJob& job, const std::string& name) {
+  return metadata(job, name, child_labels(job));
 }
 
 std::string template_text(const json& pod_template) {
@@ -294,7 +301,7 @@ json render_service(const api::TrainingJob& job, const Settings& settings) {
   };
   return {{"apiVersion", "v1"},
           {"kind", "Service"},
-          {"metadata", metadata(job, service_name(job.meta.name), child_labels(job))},
+          {"metadata", child_metadata(job, service_name(job.meta.name))},
           {"spec",
            {{"clusterIP", "None"},
             {"publishNotReadyAddresses", true},
@@ -330,6 +337,10 @@ json render_pod(const api::TrainingJob& job, const AttemptSpec& attempt, int64_t
                        {"spec", spec}},
                       attempt.pod_template);
   keep_cluster_dns(pod["spec"]);
+  if (attempt.queue) {
+    put_in_queue(job, *attempt.queue, attempt.ranks / attempt.ranks_per_pod, pod);
+  }
+  if (attempt.gang) put_in_gang(*attempt.gang, pod);
   return pod;
 }
 

@@ -20,6 +20,8 @@ struct AttemptSpec {
   int64_t ranks = 1;  // world size of this attempt; spec.ranks may already be another
   int64_t ranks_per_pod = 1;
   std::vector<std::string> avoided_nodes{};  // Note [Avoided, not forbidden]
+  std::optional<api::QueueStatus> queue{};   // nothing = no queue
+  std::optional<api::GangStatus> gang{};     // nothing = no pod group of a scheduler
   nlohmann::json pod_template{};             // as the attempt began; empty = none
 };
 
@@ -33,6 +35,9 @@ inline constexpr const char* kTemplateKey = "template.json";
 
 // A template as it is kept there; empty = none. Equal templates have equal texts.
 std::string template_text(const nlohmann::json& pod_template);
+
+// The metadata of a child: the job's namespace, the labels of all children, the job as its owner.
+nlohmann::json child_metadata(const api::TrainingJob& job, const std::string& name);
 
 // The immutable ConfigMap "<job>-<attempt>" with the key job.json = {"name", "ranks", "train"} and,
 // if the attempt has a template, kTemplateKey.

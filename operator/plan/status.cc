@@ -123,7 +123,7 @@ void count_ranks(TrainingJobStatus& status, const Gang& gang) {
 void describe_gang(TrainingJobStatus& status, const Gang& gang, Time now) {
   count_ranks(status, gang);
   const api::RankCounts& ranks = status.ranks;
-  const std::string waiting = gang.taken_name.empty() ? "WaitingForNodes" : "NameTaken";
+  const std::string waiting = gang.taken_name.empty() ? kWaitingForNodes : "NameTaken";
   latch(status, kScheduled, is_scheduled(gang), waiting, now);
 
   const bool runs = ranks.running > 0 && ranks.running + ranks.succeeded == gang.world_size();

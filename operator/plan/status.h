@@ -29,6 +29,9 @@ inline constexpr const char* kRestartingReason = "Restarting";
 inline constexpr const char* kSuspendingReason = "Suspending";
 inline constexpr const char* kScalingReason = "Scaling";
 
+// Reason of Scheduled=False while pods have no nodes, for nothing else that is known.
+inline constexpr const char* kWaitingForNodes = "WaitingForNodes";
+
 // The condition of `type`, or null. Borrowed from `status`.
 const api::Condition* find_condition(const api::TrainingJobStatus& status, std::string_view type);
 bool is_true(const api::TrainingJobStatus& status, std::string_view type);

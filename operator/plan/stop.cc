@@ -22,6 +22,7 @@ Plan suspended(const Situation& s, Plan next) {
   set_condition(next.status, {.type = kRunning, .reason = "Suspended"}, s.now);
   next.status.ranks = {.desired = next.status.ranks.desired, .per_pod = next.status.ranks.per_pod};
   next.status.restart_not_before.reset();
+  next.status.gang_releases = 0;
   clear_straggler(next.status, "Suspended", s.now);
   next.status.state = "Suspended";
   next.status.message.clear();

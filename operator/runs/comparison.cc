@@ -89,6 +89,11 @@ std::vector<FieldDifference> compare_fields(const RunRecord& a, const RunRecord&
   for (const auto& [pointer, value] : flat_b.items()) {
     if (!flat_a.contains(pointer)) fields.push_back({path_of(pointer), "", text_of(value)});
   }
+  for (const auto& [reference, commit] : a.hub_commits) {
+    const auto other = b.hub_commits.find(reference);
+    if (other == b.hub_commits.end() || other->second == commit) continue;
+    fields.push_back({"commit of " + reference, commit, other->second});
+  }
   return fields;
 }
 

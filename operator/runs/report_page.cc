@@ -229,6 +229,10 @@ std::string draw_configuration(const RunRecord& run) {
                                     : value.dump(-1, ' ', false, json::error_handler_t::replace)) +
         "</td></tr>\n";
   }
+  for (const auto& [reference, commit] : run.hub_commits) {
+    rows += "<tr><td>commit of " + html_text(reference) + "</td><td class=\"value\">" +
+            html_text(commit) + "</td></tr>\n";
+  }
   return "<h2>Configuration</h2><details open><summary>" + std::to_string(flat.size()) +
          " fields, defaults included</summary>" + draw_table({"field", "value"}, rows) +
          "</details>\n";

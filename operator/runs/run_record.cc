@@ -91,6 +91,12 @@ void parse_checkpoints(const RunFiles& files, RunRecord& run) {
     run.ranks = run.checkpoints.back().ranks;
     const json train = json::parse(text(*manifest, "train"), nullptr, false);
     if (train.is_object()) run.train = train;
+    if (const auto commits = manifest->find("hubCommits");
+        commits != manifest->end() && commits->is_object()) {
+      for (const auto& [reference, commit] : commits->items()) {
+        run.hub_commits[reference] = text(*commits, reference.c_str());
+      }
+    }
   }
 }
 

@@ -61,7 +61,8 @@ struct RunRecord {
   std::vector<CheckpointRecord> checkpoints;
   std::vector<AttemptRecord> attempts;  // of which something is known, in order
   int64_t num_restarts = 0;
-  nlohmann::json train;  // the configuration; null if it is nowhere
+  nlohmann::json train;                            // the configuration; null if it is nowhere
+  std::map<std::string, std::string> hub_commits;  // "hf://ORG/NAME@REVISION" -> commit, if any
   bool has_model = false;
   std::vector<std::string> troubles;  // what could not be read, for people
 };

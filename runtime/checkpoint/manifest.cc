@@ -75,6 +75,7 @@ json to_json(const Manifest& manifest) {
   for (const ManifestUnit& unit : manifest.units) {
     json entry = {{"name", unit.name}, {"numElems", unit.num_elems}};
     if (unit.is_frozen) entry["frozen"] = true;
+    if (unit.is_base) entry["base"] = true;
     units.push_back(std::move(entry));
   }
   json body = {{"version", kManifestVersion},
@@ -95,6 +96,7 @@ json to_json(const Manifest& manifest) {
   if (!manifest.pretrained_fingerprint.empty()) {
     body["pretrainedFingerprint"] = manifest.pretrained_fingerprint;
   }
+  if (!manifest.hub_commits.empty()) body["hubCommits"] = manifest.hub_commits;
   if (manifest.loss_scale) {
     body["lossScale"] = {{"scale", manifest.loss_scale->scale},
                          {"goodSteps", manifest.loss_scale->good_steps},
@@ -140,10 +142,14 @@ Manifest from_json(const json& body) {
   body.at("train").get_to(manifest.train_json);
   body.at("corpusFingerprint").get_to(manifest.corpus_fingerprint);
   manifest.pretrained_fingerprint = body.value("pretrainedFingerprint", std::string());
+  if (const auto commits = body.find("hubCommits"); commits != body.end()) {
+    commits->get_to(manifest.hub_commits);
+  }
   for (const json& unit : body.at("units")) {
     manifest.units.push_back({.name = unit.at("name").get<std::string>(),
                               .num_elems = unit.at("numElems").get<int64_t>(),
-                              .is_frozen = unit.value("frozen", false)});
+                              .is_frozen = unit.value("frozen", false),
+                              .is_base = unit.value("base", false)});
   }
   manifest.pieces = pieces_from_json(body.at("pieces"));
   return manifest;
@@ -242,7 +248,7 @@ Result<void> check_pieces(const Manifest& manifest) {
     const ManifestUnit& unit = manifest.units[i];
     for (const PieceKind kind : kinds) {
       const std::string where = "unit " + unit.name + ", " + std::string(to_string(kind));
-      const bool is_absent = unit.is_frozen && kind != PieceKind::kWeights;
+      const bool is_absent = unit.is_base || (unit.is_frozen && kind != PieceKind::kWeights);
       RETURN_IF_ERROR(check_tiling(where, is_absent ? 0 : unit.num_elems,
                                    groups[{static_cast<int64_t>(i), kind}]));
     }

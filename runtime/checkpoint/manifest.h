@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,6 +41,7 @@ struct ManifestUnit {
   std::string name;
   int64_t num_elems = 0;
   bool is_frozen = false;  // it has weights, and no moments
+  bool is_base = false;    // it has nothing: its weights are those of pretrained_fingerprint
   bool operator==(const ManifestUnit&) const = default;
 };
 
@@ -83,6 +85,9 @@ struct Manifest {
   std::string train_json;                       // the normalised `spec.train`
   std::string corpus_fingerprint;
   std::string pretrained_fingerprint;  // of the first weights; empty and absent if random
+  // The commits that inputs on the hub were, by "hf://ORG/NAME@REVISION"; absent if there were
+  // none.
+  std::map<std::string, std::string> hub_commits;
   std::vector<ManifestUnit> units;
   std::vector<Piece> pieces;  // of the weights and each kind kept, they tile every unit
   bool operator==(const Manifest&) const = default;
@@ -92,8 +97,9 @@ struct Manifest {
 int num_moments(const Manifest& manifest);
 
 // kDataLoss, naming unit, kind and element, if the pieces do not tile every unit for the weights
-// and every moment up to the last one kept (of a frozen unit, the weights and nothing else), or if
-// a piece is malformed (unknown unit, a file name with a slash, a wrong count of checksums).
+// and every moment up to the last one kept (of a frozen unit, the weights and nothing else, of a
+// base unit nothing), or if a piece is malformed (unknown unit, a file name with a slash, a wrong
+// count of checksums).
 common::Result<void> check_pieces(const Manifest& manifest);
 
 // JSON text that carries its own checksum.

@@ -121,7 +121,9 @@ Result<void> remove_run(Disk& disk, const std::string& output) {
   RETURN_IF_ERROR(disk.sync_folder(output));
   for (const std::string& path :
        {finished_path(output), output + "/model", output + "/" + std::string(kMetricsName),
-        output + "/loss.svg", output + "/tensorboard", output + "/profile", doomed}) {
+        output + "/loss.svg", output + "/mlflow.json", output + "/tensorboard", output + "/profile",
+        tokens_folder(output) + "/" + reference_file("train"),
+        tokens_folder(output) + "/" + reference_file("validation"), doomed}) {
     RETURN_IF_ERROR(disk.remove_tree(path));
   }
   return disk.sync_folder(output);
@@ -204,6 +206,14 @@ Result<void> refuse_strangers(const std::string& output) {
 }
 
 }  // namespace
+
+std::string tokens_folder(const std::string& output) {
+  return output + "/tokens";
+}
+
+std::string reference_file(std::string_view data) {
+  return std::string("reference.").append(data);
+}
 
 Result<void> prepare_output(Disk& disk, const std::string& output, const Preparation& preparation) {
   ASSIGN_OR_RETURN(const Holder holder, holder_of(output));

@@ -1,5 +1,5 @@
 // The output folder of a run (LOCKSTEP_OUTPUT): who may start in it, and what a restart cuts back.
-//   checkpoints/  metrics.jsonl  loss.svg  model/  logs/
+//   checkpoints/  metrics.jsonl  loss.svg  model/  logs/  tokens/
 //   run.json (whose run it is)  finished.json (last: the run is complete)
 //
 // Note [Whose output it is]
@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "runtime/checkpoint/disk.h"
 #include "runtime/common/result.h"
@@ -31,11 +32,17 @@
 
 namespace lockstep::runtime {
 
+// OUTPUT/tokens: the data as token files, for every run that reads the same, and the references of
+// dpo, which are their run's.
+std::string tokens_folder(const std::string& output);
+// The name in it of the reference for data called `data` ("train", "validation").
+std::string reference_file(std::string_view data);
+
 struct Preparation {
   // kAuto: a finished run is refused, an unfinished one is kept and can be resumed.
   // kResume: a finished run is taken up again, too: finished.json is removed.
-  // kOverwrite: all but logs/ and strangers' files is removed first. Only for an attempt that finds
-  // another run here: a restart must not destroy the checkpoints of its own.
+  // kOverwrite: all but logs/, token files and strangers' files is removed first. Only for an
+  // attempt that finds another run here: a restart must not destroy the checkpoints of its own.
   common::OutputMode mode = common::OutputMode::kAuto;
   std::string run;  // identity
   int64_t attempt = 0;

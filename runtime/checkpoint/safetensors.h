@@ -105,6 +105,10 @@ class SafetensorsReader {
   // middle of a tensor goes unseen.
   common::Result<uint32_t> fingerprint() const;
 
+  // The file's size and when it was last changed, in ns: another one after any change, on one
+  // machine. Copies of a file have stamps of their own. kInternal if the system does not say.
+  common::Result<std::string> stamp() const;
+
  private:
   SafetensorsReader(std::unique_ptr<DiskFile> file, std::string header, int64_t file_bytes);
   common::Result<void> read_at(int64_t offset_bytes, std::span<std::byte> out) const;

@@ -95,15 +95,21 @@ SafetensorsFolder::SafetensorsFolder(std::map<std::string, SafetensorsReader> fi
   }
 }
 
+Result<SafetensorsFolder> SafetensorsFolder::open_file(const std::string& folder,
+                                                       const std::string& name) {
+  ASSIGN_OR_RETURN(SafetensorsReader file, SafetensorsReader::open(folder + "/" + name));
+  std::map<std::string, SafetensorsReader> files;
+  files.emplace(name, std::move(file));
+  return SafetensorsFolder(std::move(files));
+}
+
 Result<SafetensorsFolder> SafetensorsFolder::open(const std::string& folder) {
   const std::string single = folder + "/" + kSingleFile;
   const std::string index = folder + "/" + kIndexFile;
   std::map<std::string, SafetensorsReader> files;
   if (is_there(single) || !is_there(index)) {
     if (!is_there(single)) return no_weights(folder);
-    ASSIGN_OR_RETURN(SafetensorsReader file, SafetensorsReader::open(single));
-    files.emplace(kSingleFile, std::move(file));
-    return SafetensorsFolder(std::move(files));
+    return open_file(folder, kSingleFile);
   }
   ASSIGN_OR_RETURN(const WeightMap map, read_index(index));
   for (const auto& [tensor, name] : map) {
@@ -132,6 +138,15 @@ Result<std::string> SafetensorsFolder::fingerprint() const {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "v1:%zu:%08x", files_.size(), crc);
   return std::string(text.data());
+}
+
+Result<std::string> SafetensorsFolder::stamp() const {
+  std::string all;
+  for (const auto& [name, file] : files_) {
+    ASSIGN_OR_RETURN(const std::string own, file.stamp());
+    all.append(name).append("@").append(own).append(";");
+  }
+  return all;
 }
 
 }  // namespace lockstep::runtime

@@ -28,10 +28,17 @@ class SafetensorsFolder {
   // name the file, and the tensor if there is one.
   static common::Result<SafetensorsFolder> open(const std::string& folder);
 
+  // The same of the one file FOLDER/NAME. Errors: as SafetensorsReader::open().
+  static common::Result<SafetensorsFolder> open_file(const std::string& folder,
+                                                     const std::string& name);
+
   const std::map<std::string, FolderTensor>& tensors() const { return tensors_; }
 
   // An identity of all files together, see SafetensorsReader::fingerprint().
   common::Result<std::string> fingerprint() const;
+
+  // Of all files, see SafetensorsReader::stamp(): tells of changes that a fingerprint does not see.
+  common::Result<std::string> stamp() const;
 
  private:
   explicit SafetensorsFolder(std::map<std::string, SafetensorsReader> files);

@@ -183,4 +183,13 @@ Result<uint32_t> SafetensorsReader::fingerprint() const {
   return crc;
 }
 
+Result<std::string> SafetensorsReader::stamp() const {
+  struct stat status = {};
+  if (::fstat(file_->descriptor(), &status) != 0) {
+    return common::system_error("stat", path(), errno);
+  }
+  return std::to_string(status.st_size) + ":" + std::to_string(status.st_mtim.tv_sec) + "." +
+         std::to_string(status.st_mtim.tv_nsec);
+}
+
 }  // namespace lockstep::runtime

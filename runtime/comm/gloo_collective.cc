@@ -4,6 +4,7 @@
 #include <cstring>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <random>
 #include <stdexcept>
@@ -15,14 +16,64 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/util/Exception.h>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "runtime/comm/beacon.h"
 #include "runtime/comm/collective.h"
+#include "runtime/comm/rendezvous.h"
 
 namespace lockstep::runtime {
 namespace {
+
+// The ranks' store, as c10d's groups use one: they tell addresses and await those of the others.
+class GlooStore final : public c10d::Store {
+ public:
+  using c10d::Store::set;
+
+  explicit GlooStore(KeyStore keys) : keys_(std::move(keys)) {}
+
+  c10::intrusive_ptr<c10d::Store> clone() override { return c10::make_intrusive<GlooStore>(keys_); }
+  void set(const std::string& key, const std::vector<uint8_t>& value) override {
+    keys_.set(key, {reinterpret_cast<const char*>(value.data()), value.size()}, limit(timeout_));
+  }
+  std::vector<uint8_t> get(const std::string& key) override {
+    const std::string value = await(key, timeout_);
+    return {value.begin(), value.end()};
+  }
+  void wait(const std::vector<std::string>& keys) override { wait(keys, timeout_); }
+  void wait(const std::vector<std::string>& keys,
+            const std::chrono::milliseconds& timeout) override {
+    for (const std::string& key : keys) await(key, timeout);
+  }
+  bool check(const std::vector<std::string>& keys) override {
+    return std::all_of(keys.begin(), keys.end(), [this](const std::string& key) {
+      return keys_.get(key, std::chrono::steady_clock::now()).has_value();
+    });
+  }
+  int64_t add(const std::string&, int64_t) override { throw_unused("add"); }
+  bool deleteKey(const std::string&) override { throw_unused("deleteKey"); }
+  int64_t getNumKeys() override { throw_unused("getNumKeys"); }
+
+ private:
+  static KeyClient::Deadline limit(std::chrono::milliseconds timeout) {
+    return std::chrono::steady_clock::now() + timeout;
+  }
+  std::string await(const std::string& key, std::chrono::milliseconds timeout) {
+    if (std::optional<std::string> value = keys_.get(key, limit(timeout))) return *std::move(value);
+    throw RendezvousTimeoutError("Gloo timed out after " + std::to_string(timeout.count()) +
+                                 " ms without the key " + key);
+  }
+  [[noreturn]] static void throw_unused(const char* call) {
+    throw std::logic_error(std::string("GlooStore: no group of Gloo calls ") + call);
+  }
+
+  KeyStore keys_;
+};
+
+std::unique_ptr<Transport> make_gloo_group(Transport& world, const KeyStore& store,
+                                           const GlooOptions& options, const BoardView& view,
+                                           std::span<const int> members, const Standing& own);
 
 at::Tensor as_tensor(std::span<std::byte> bytes) {
   return at::from_blob(bytes.data(), {static_cast<int64_t>(bytes.size())}, at::kByte);
@@ -95,6 +146,15 @@ auto or_give_up(StandingBoard& board, const Standing& own, std::chrono::millisec
   }
 }
 
+// Note [One issue at a time]
+// c10d records every operation when it is issued, in one FlightRecorder of the process. That looks
+// up the operation's group in a std::map, and adds a group that it does not know, before it takes
+// its lock (FlightRecorderDetail.hpp). Groups of a rank issue in threads of their own: a first
+// operation that meets one of another group would write a tree that is being read or written, and
+// the rank dies of SIGSEGV. So this lock is held while an operation is issued; that only puts it
+// into a queue of c10d, so that nobody waits here for a peer.
+std::mutex issue_mutex;
+
 // Note [Headers]
 // Gloo matches operations by their order alone: ranks in different ones would wait for the timeout,
 // or mix their bytes. So each operation begins with an all-gather of the ranks' standings, the same
@@ -103,17 +163,18 @@ auto or_give_up(StandingBoard& board, const Standing& own, std::chrono::millisec
 // the wait can be given up before gloo does.
 class GlooTransport final : public Transport {
  public:
-  GlooTransport(const c10::intrusive_ptr<c10d::Store>& store, const GlooOptions& options,
-                BoardView view)
+  GlooTransport(KeyStore store, const GlooOptions& options, BoardView view)
       : options_(options),
         topology_{.backend = "gloo", .reason = options.reason},
-        store_(store),
+        store_(std::move(store)),
         view_(std::move(view)) {
     const auto group_options = c10d::ProcessGroupGloo::Options::create(options.timeout + kMargin);
     group_options->devices.push_back(
         c10d::ProcessGroupGloo::createDeviceForHostname(options.local_address));
-    group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store, options.rank, options.world_size,
-                                                         group_options);
+    auto met = c10::make_intrusive<GlooStore>(store_);
+    met->setTimeout(options.timeout + kMargin);
+    group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(std::move(met), options.rank,
+                                                         options.world_size, group_options);
   }
 
   int rank() const override { return options_.rank; }
@@ -143,8 +204,7 @@ class GlooTransport final : public Transport {
 
   std::unique_ptr<Transport> split(std::span<const int> members, const Standing& own) override {
     const std::string prefix = "split-" + std::to_string(num_splits_++);
-    return make_gloo_group(*this, c10::make_intrusive<c10d::PrefixStore>(prefix, store_), options_,
-                           view_, members, own);
+    return make_gloo_group(*this, store_.under(prefix), options_, view_, members, own);
   }
 
  private:
@@ -152,12 +212,19 @@ class GlooTransport final : public Transport {
 
   StandingBoard& board() { return *view_.board; }
 
+  // Note [One issue at a time]
+  template <typename Issue>
+  static WorkPtr issue_alone(const Issue& issue) {
+    const std::lock_guard lock(issue_mutex);
+    return issue();
+  }
+
   template <typename Issue>
   void carry_out(const Standing& own, const Issue& issue) {
     board().post(own);
     or_give_up(board(), own, options_.timeout, [&] {
       exchange_headers(own);
-      issue()->wait();
+      issue_alone(issue)->wait();
     });
     Standing past = own;
     past.is_past = 1;
@@ -170,7 +237,7 @@ class GlooTransport final : public Transport {
     at::Tensor mine = at::empty({kBytes}, at::kByte);
     at::Tensor all = at::empty({kBytes * world_size()}, at::kByte);
     std::memcpy(mine.data_ptr(), &own, sizeof(own));
-    const WorkPtr work = group_->_allgather_base(all, mine);
+    const WorkPtr work = issue_alone([&] { return group_->_allgather_base(all, mine); });
     await_or_give_up(work, own);
     std::vector<Standing> standings(static_cast<std::size_t>(world_size()));
     std::memcpy(standings.data(), all.data_ptr(), standings.size() * sizeof(Standing));
@@ -201,7 +268,7 @@ class GlooTransport final : public Transport {
 
   GlooOptions options_;
   Topology topology_;
-  c10::intrusive_ptr<c10d::Store> store_;
+  KeyStore store_;
   int num_splits_ = 0;  // equal on all ranks
   BoardView view_;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
@@ -229,15 +296,7 @@ std::shared_ptr<Beacon> start_group_beacon(Transport& world, const BoardView& vi
   return beacon;
 }
 
-}  // namespace
-
-std::unique_ptr<Transport> make_gloo_transport(const c10::intrusive_ptr<c10d::Store>& store,
-                                               const GlooOptions& options, BoardView view) {
-  return std::make_unique<GlooTransport>(store, options, std::move(view));
-}
-
-std::unique_ptr<Transport> make_gloo_group(Transport& world,
-                                           const c10::intrusive_ptr<c10d::Store>& store,
+std::unique_ptr<Transport> make_gloo_group(Transport& world, const KeyStore& store,
                                            const GlooOptions& options, const BoardView& view,
                                            std::span<const int> members, const Standing& own) {
   GlooOptions of_group = options;
@@ -246,10 +305,35 @@ std::unique_ptr<Transport> make_gloo_group(Transport& world,
   of_group.world_size = static_cast<int>(members.size());
   const std::shared_ptr<Beacon> beacon = start_group_beacon(world, view, members, of_group, own);
   return or_give_up(*view.board, own, options.timeout, [&] {
-    return make_gloo_transport(
-        c10::make_intrusive<c10d::PrefixStore>(std::to_string(members.front()), store), of_group,
-        {.board = beacon});
+    return std::make_unique<GlooTransport>(store.under(std::to_string(members.front())), of_group,
+                                           BoardView{.board = beacon});
   });
 }
 
+class TorchGloo final : public Gloo {
+ public:
+  std::unique_ptr<Transport> make_transport(const KeyStore& store, const GlooOptions& options,
+                                            BoardView view) const override {
+    return std::make_unique<GlooTransport>(store, options, std::move(view));
+  }
+  std::unique_ptr<Transport> make_group(Transport& world, const KeyStore& store,
+                                        const GlooOptions& options, const BoardView& view,
+                                        std::span<const int> members,
+                                        const Standing& own) const override {
+    return make_gloo_group(world, store, options, view, members, own);
+  }
+};
+
+}  // namespace
 }  // namespace lockstep::runtime
+
+extern "C" {
+const char* lockstep_gloo_version() {
+  return LOCKSTEP_VERSION;
+}
+
+const lockstep::runtime::Gloo* lockstep_gloo() {
+  static const lockstep::runtime::TorchGloo gloo;
+  return &gloo;
+}
+}

@@ -1,57 +1,41 @@
 #include "runtime/comm/meeting.h"
 
-#include <algorithm>
+#include <memory>
 #include <optional>
 #include <utility>
-
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "runtime/comm/tcp_endpoint.h"
 
 namespace lockstep::runtime {
-namespace {
-
-using Clock = Meeting::Clock;
-
-std::chrono::milliseconds time_left(Clock::time_point deadline) {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-  return std::max(left, std::chrono::milliseconds(1));  // c10d reads 0 as forever
-}
-
-}  // namespace
 
 std::string endpoint_of(const RendezvousOptions& options) {
   return options.master_addr + ":" + std::to_string(options.master_port);
 }
 
 Meeting::Meeting(const RendezvousOptions& options, Clock::time_point deadline)
-    : options_(options), deadline_(deadline) {
-  c10d::TCPStoreOptions store_options;
-  store_options.port = static_cast<uint16_t>(options.master_port);
-  store_options.isServer = options.rank == 0;
-  store_options.waitWorkers = false;
-  if (options.rank == 0) {
-    const ListeningSocket socket = listen_as_master(options.master_addr, options.master_port);
-    store_options.masterListenFd = socket.fd;  // the store closes it
-    address_ = socket.address;
-  } else {
-    const auto found = await_listener(options.master_addr, options.master_port, deadline);
-    if (!found) {
-      throw RendezvousTimeoutError("rank " + std::to_string(options.rank) +
-                                   ": rank 0 did not listen at " + endpoint_of(options) +
-                                   " within " + std::to_string(options.timeout.count()) + " ms");
-    }
-    address_ = *found;
+    : options_(options), deadline_(deadline), store_(open()) {}
+
+KeyStore Meeting::open() {
+  std::shared_ptr<KeyServer> server;
+  std::string host = options_.master_addr;
+  if (options_.rank == 0) {
+    const TcpSocket socket = listen_as_master(host, options_.master_port);
+    server = std::make_shared<KeyServer>(socket.fd);
+    host = socket.address;
   }
-  store_options.timeout = time_left(deadline);
-  auto tcp = c10::make_intrusive<c10d::TCPStore>(address_, store_options);
-  const std::string prefix = "attempt-" + std::to_string(options.attempt);
-  store_ = c10::make_intrusive<c10d::PrefixStore>(prefix, std::move(tcp));
+  std::optional<TcpSocket> dialled = dial_listener(host, options_.master_port, deadline_);
+  if (!dialled) {
+    throw RendezvousTimeoutError("rank " + std::to_string(options_.rank) +
+                                 ": rank 0 did not listen at " + endpoint_of(options_) +
+                                 " within " + std::to_string(options_.timeout.count()) + " ms");
+  }
+  address_ = std::move(dialled->address);
+  return {std::move(server), std::make_shared<KeyClient>(dialled->fd),
+          "attempt-" + std::to_string(options_.attempt) + "/"};
 }
 
 void Meeting::set(const std::string& key, std::string_view value) const {
-  store_->set(key, std::vector<uint8_t>(value.begin(), value.end()));
+  store_.set(key, value, deadline_);
 }
 
 void Meeting::set_own(const std::string& name, std::string_view value) const {
@@ -60,15 +44,10 @@ void Meeting::set_own(const std::string& name, std::string_view value) const {
 
 std::string Meeting::get(const std::string& key, const std::string& writer,
                          const std::string& needed) const {
-  try {
-    store_->wait({key}, time_left(deadline_));
-  } catch (const c10::DistStoreError&) {
-    throw RendezvousTimeoutError("rank " + std::to_string(options_.rank) + " waited " +
-                                 std::to_string(options_.timeout.count()) + " ms at " +
-                                 endpoint_of(options_) + " for " + awaited(writer, needed));
-  }
-  const std::vector<uint8_t> value = store_->get(key);
-  return {value.begin(), value.end()};
+  if (std::optional<std::string> value = store_.get(key, deadline_)) return *std::move(value);
+  throw RendezvousTimeoutError("rank " + std::to_string(options_.rank) + " waited " +
+                               std::to_string(options_.timeout.count()) + " ms at " +
+                               endpoint_of(options_) + " for " + awaited(writer, needed));
 }
 
 std::vector<std::string> Meeting::get_from_all(const std::string& name) const {
@@ -84,7 +63,7 @@ std::string Meeting::awaited(const std::string& writer, const std::string& neede
   std::string ranks;
   int count = 0;
   for (int rank = 0; !needed.empty() && rank < options_.world_size; ++rank) {
-    if (store_->check({needed + "/" + std::to_string(rank)})) continue;
+    if (store_.get(needed + "/" + std::to_string(rank), Clock::now())) continue;
     ranks.append(count++ > 0 ? ", " : "").append(std::to_string(rank));
   }
   if (count == 0) return writer;

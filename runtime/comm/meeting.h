@@ -1,4 +1,4 @@
-// The store at which the ranks of an attempt meet. Includes torch: only comm/*.cc may include this.
+// What the ranks of an attempt tell one another when they meet.
 #pragma once
 
 #include <chrono>
@@ -6,8 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include <torch/csrc/distributed/c10d/Store.hpp>
-
+#include "runtime/comm/key_store.h"
 #include "runtime/comm/rendezvous.h"
 
 namespace lockstep::runtime {
@@ -28,29 +27,32 @@ class Meeting {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Rank 0 listens, others dial. `options` must outlive it. Throws as connect().
+  // Rank 0 listens, all dial. `options` must outlive it. Throws as connect().
   Meeting(const RendezvousOptions& options, Clock::time_point deadline);
 
-  const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
+  const KeyStore& store() const { return store_; }
   const std::string& address() const { return address_; }  // numeric, of rank 0
 
+  // Blocks as get(). Throws PeerLostError, or RendezvousTimeoutError if rank 0 does not answer.
   void set(const std::string& key, std::string_view value) const;
   void set_own(const std::string& name, std::string_view value) const;
 
   // Blocks until the key is set. Throws RendezvousTimeoutError saying who was awaited: the ranks
   // that have not set their value of `needed`, which the writer of the key needs; else `writer`.
+  // Throws as set().
   std::string get(const std::string& key, const std::string& writer,
                   const std::string& needed = "") const;
   // Values of "NAME/R" of all ranks; the error names every rank that is missing.
   std::vector<std::string> get_from_all(const std::string& name) const;
 
  private:
+  KeyStore open();
   std::string awaited(const std::string& writer, const std::string& needed) const;
 
   const RendezvousOptions& options_;
   Clock::time_point deadline_;
   std::string address_;
-  c10::intrusive_ptr<c10d::Store> store_;
+  KeyStore store_;
 };
 
 std::string endpoint_of(const RendezvousOptions& options);

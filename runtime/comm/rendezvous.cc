@@ -3,17 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <future>
 #include <optional>
 #include <random>
 #include <string_view>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
-
-#include <pthread.h>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "runtime/comm/choose_backend.h"
 #include "runtime/comm/gloo_collective.h"
@@ -111,8 +106,8 @@ GlooOptions gloo_options(const RendezvousOptions& options, const Meeting& meetin
 std::unique_ptr<Transport> connect_gloo(const RendezvousOptions& options, const Meeting& meeting,
                                         const std::string& reason) {
   const GlooOptions gloo = gloo_options(options, meeting, reason);
-  return make_gloo_transport(c10::make_intrusive<c10d::PrefixStore>("gloo", meeting.store()), gloo,
-                             {.board = start_beacon(options, meeting, gloo.local_address)});
+  return load_gloo().make_transport(meeting.store().under("gloo"), gloo,
+                                    {.board = start_beacon(options, meeting, gloo.local_address)});
 }
 
 // Which ranks share memory: see Note [The meeting].
@@ -168,8 +163,7 @@ MakeNetworkGroup network_groups(const Meeting& meeting, const GlooOptions& gloo,
   return [store = meeting.store(), gloo, view, num_splits = 0](
              Transport& world, std::span<const int> members, const Standing& own) mutable {
     const std::string prefix = "split-" + std::to_string(num_splits++);
-    return make_gloo_group(world, c10::make_intrusive<c10d::PrefixStore>(prefix, store), gloo, view,
-                           members, own);
+    return load_gloo().make_group(world, store.under(prefix), gloo, view, members, own);
   };
 }
 
@@ -183,6 +177,7 @@ std::unique_ptr<Transport> connect_hosts(const RendezvousOptions& options, const
     segment = join_host(options, meeting, hosts);
   }
   if (segment == nullptr) return connect_gloo(options, meeting, obstacle + "; " + hosts.reason);
+  const Gloo& gloo = load_gloo();  // before the beacon tells the others that this rank is there
   const int per_host = hosts.ranks_per_host;
   const int place = options.rank % per_host;
   const GlooOptions world = gloo_options(options, meeting, "");
@@ -195,9 +190,8 @@ std::unique_ptr<Transport> connect_hosts(const RendezvousOptions& options, const
   GlooOptions of_level = world;
   of_level.rank = options.rank / per_host;
   of_level.world_size = options.world_size / per_host;
-  auto network = make_gloo_transport(
-      c10::make_intrusive<c10d::PrefixStore>("gloo-" + std::to_string(place), meeting.store()),
-      of_level, std::move(across));
+  auto network = gloo.make_transport(meeting.store().under("gloo-" + std::to_string(place)),
+                                     of_level, std::move(across));
   return make_grouped_transport(
       make_shm_transport(std::move(segment), options.timeout, std::move(inside)),
       std::move(network), network_groups(meeting, world, {.board = board}), hosts.reason);
@@ -246,45 +240,18 @@ std::unique_ptr<Collective> meet(const RendezvousOptions& options) {
   return collective;
 }
 
-// Note [A silent master]
-// A store of c10d waits for a key with a timeout, but for the answers to get(), check() and set()
-// without one: if rank 0 is stopped between two of them, they never return. So the meeting has a
-// thread of its own, and who waits for it gives it up. Such a thread is never joined: nothing can
-// wake it but the end of the process, which is near.
-// It may take a little longer than the timeout: errors that name a rank come first, and a mesh of
-// Gloo is only begun when the last rank has come.
-constexpr std::chrono::milliseconds kLeastGrace{2000};
-
-std::unique_ptr<Collective> meet_in_time(const RendezvousOptions& options) {
-  std::packaged_task<std::unique_ptr<Collective>()> meeting([options] {
-    pthread_setname_np(pthread_self(), "rendezvous");
-    return meet(options);
-  });
-  std::future<std::unique_ptr<Collective>> met = meeting.get_future();
-  std::thread thread(std::move(meeting));
-  const auto limit = options.timeout + std::max(options.timeout / 10, kLeastGrace);
-  if (met.wait_for(limit) != std::future_status::ready) {
-    thread.detach();
-    throw RendezvousTimeoutError("rank " + std::to_string(options.rank) +
-                                 ": rank 0 did not answer at " + endpoint_of(options));
-  }
-  thread.join();
-  return met.get();
-}
-
 }  // namespace
 
 std::unique_ptr<Collective> connect(const RendezvousOptions& options) {
   if (options.world_size == 1) return make_single_collective();
   common::ignore_broken_pipes();
   try {
-    return meet_in_time(options);
-  } catch (const c10::DistNetworkError& error) {
-    throw PeerLostError("rendezvous: rank 0 left " + endpoint_of(options) + ": " +
-                        error.what_without_backtrace());
-  } catch (const c10::DistStoreError& error) {
-    throw RendezvousTimeoutError("rendezvous at " + endpoint_of(options) + ": " +
-                                 error.what_without_backtrace());
+    return meet(options);
+  } catch (const KeyStoreSilentError&) {
+    throw RendezvousTimeoutError("rank " + std::to_string(options.rank) +
+                                 ": rank 0 did not answer at " + endpoint_of(options));
+  } catch (const KeyStoreLostError& error) {
+    throw PeerLostError("rendezvous: rank 0 left " + endpoint_of(options) + ": " + error.what());
   }
 }
 

@@ -26,6 +26,11 @@ class InterfaceNotFoundError : public BackendUnavailableError {
   using BackendUnavailableError::BackendUnavailableError;
 };
 
+// The library that holds a backend cannot be loaded. `what()` names it and why.
+class BackendLibraryError : public BackendUnavailableError {
+  using BackendUnavailableError::BackendUnavailableError;
+};
+
 struct RendezvousOptions {
   int rank = 0;
   int world_size = 1;
@@ -46,10 +51,11 @@ struct RendezvousOptions {
 // that all of them can use: shared memory if every rank can open the segment that rank 0 made, else
 // both shared memory and Gloo if group_hosts() finds two levels, else Gloo. kSharedMemory and kGloo
 // force one. A world of one rank needs no address.
-// Blocks up to `timeout`. Every rank of the attempt must call it once. Sets SIGPIPE to be ignored
-// if it has its default action, or a write to a rank that died would end this one without a word.
-// Throws PortInUseError, RendezvousTimeoutError, BackendUnavailableError,
-// InterfaceNotFoundError, or PeerLostError if rank 0 goes away during the meeting.
+// Blocks up to `timeout`, and as long again while Gloo connects. Every rank of the attempt must
+// call it once. Sets SIGPIPE to be ignored if it has its default action, or a write to a rank that
+// died would end this one without a word. Throws PortInUseError, RendezvousTimeoutError,
+// BackendUnavailableError, BackendLibraryError, InterfaceNotFoundError, or PeerLostError if rank 0
+// goes away during the meeting.
 std::unique_ptr<Collective> connect(const RendezvousOptions& options);
 
 }  // namespace lockstep::runtime

@@ -85,7 +85,7 @@ int try_listen(const sockaddr* address, socklen_t length) {
   throw_socket_error(error, "cannot listen on " + where);
 }
 
-ListeningSocket listen_on_all(int port) {
+TcpSocket listen_on_all(int port) {
   sockaddr_in6 any6 = {};
   any6.sin6_family = AF_INET6;
   any6.sin6_port = htons(static_cast<uint16_t>(port));
@@ -100,17 +100,18 @@ ListeningSocket listen_on_all(int port) {
   return {fd4, "127.0.0.1"};
 }
 
-// True if something accepts a connection at `address`.
-bool can_dial(const addrinfo& address) {
-  const Socket dialled(socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (dialled.fd() < 0) return false;
-  if (::connect(dialled.fd(), address.ai_addr, address.ai_addrlen) == 0) return true;
-  if (errno != EINPROGRESS) return false;
+// A connection to `address`, or -1.
+int dial(const addrinfo& address) {
+  Socket dialled(socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (dialled.fd() < 0) return -1;
+  if (::connect(dialled.fd(), address.ai_addr, address.ai_addrlen) == 0) return dialled.release();
+  if (errno != EINPROGRESS) return -1;
   pollfd writable = {.fd = dialled.fd(), .events = POLLOUT, .revents = 0};
-  if (poll(&writable, 1, static_cast<int>(kDialTimeout.count())) != 1) return false;
+  if (poll(&writable, 1, static_cast<int>(kDialTimeout.count())) != 1) return -1;
   int error = 0;
   socklen_t length = sizeof(error);
-  return getsockopt(dialled.fd(), SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error == 0;
+  if (getsockopt(dialled.fd(), SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0) return -1;
+  return dialled.release();
 }
 
 // Interfaces and their addresses of the family of `address`.
@@ -132,7 +133,7 @@ std::vector<std::pair<std::string, std::string>> interface_addresses(const std::
 
 }  // namespace
 
-ListeningSocket listen_as_master(const std::string& host, int port) {
+TcpSocket listen_as_master(const std::string& host, int port) {
   const AddressList addresses = resolve(host, port);
   for (const addrinfo* it = addresses.get(); it != nullptr; it = it->ai_next) {
     const int fd = try_listen(it->ai_addr, it->ai_addrlen);
@@ -143,11 +144,12 @@ ListeningSocket listen_as_master(const std::string& host, int port) {
   return listen_on_all(port);
 }
 
-std::optional<std::string> await_listener(const std::string& host, int port, Deadline deadline) {
+std::optional<TcpSocket> dial_listener(const std::string& host, int port, Deadline deadline) {
   while (true) {
     const AddressList addresses = resolve(host, port);
     for (const addrinfo* it = addresses.get(); it != nullptr; it = it->ai_next) {
-      if (can_dial(*it)) return numeric_address(it->ai_addr, it->ai_addrlen);
+      const int fd = dial(*it);
+      if (fd >= 0) return TcpSocket{fd, numeric_address(it->ai_addr, it->ai_addrlen)};
     }
     const auto pause = addresses == nullptr ? kResolveInterval : kDialInterval;
     if (std::chrono::steady_clock::now() + pause >= deadline) return std::nullopt;

@@ -59,10 +59,8 @@ std::string describe(const Cost& cost) {
 
 // Those of the first trained unit and of all that follow: backward ends there.
 int64_t parameters_with_backward(const TrainConfig& train) {
-  const std::vector<int64_t> units = unit_parameters(train.model);
-  int64_t first = 0;
-  while (is_frozen(train, first)) ++first;
-  return std::accumulate(units.begin() + first, units.end(), int64_t{0});
+  const std::vector<int64_t> units = unit_parameters(train);
+  return std::accumulate(units.begin() + first_trained_block(train), units.end(), int64_t{0});
 }
 
 StrategyChoice nothing_fits(const TrainConfig& train, int64_t ranks, int64_t available_bytes) {
@@ -94,7 +92,9 @@ int64_t strategy_traffic_bytes(Strategy strategy, const TrainConfig& train, int6
   const int64_t group = is_grouped ? config.shard_ranks : ranks;
 
   const int64_t micro_batches = std::max<int64_t>(1, train.batch.num_micro_batches() / ranks);
-  const int64_t weights = num_parameters(train.model) * elem_bytes(train.precision);
+  const std::vector<int64_t> units = unit_parameters(train);
+  const int64_t weights =
+      std::accumulate(units.begin(), units.end(), int64_t{0}) * elem_bytes(train.precision);
   const int64_t trained = num_trained_parameters(train);
   const int64_t updated = trained * elem_bytes(train.precision);
   const int64_t gradients = trained * elem_bytes(config.reduce_dtype);

@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "runtime/common/field_builders.h"
+#include "runtime/common/hub_reference.h"
 #include "runtime/common/train_sections.h"
 
 namespace lockstep::common {
@@ -13,23 +14,37 @@ Field column(std::string name, std::string doc) {
 }
 
 Field columns_section() {
-  Field text = column("text", "The field of a line of jsonl that holds its text.");
+  Field text = column("text", "The field of a row that holds its text.");
   text.default_value = "text";
   Field field =
       object("columns",
-             "Which fields of a line hold what. Those of conversations are found by the first line "
+             "Which fields of a row hold what. Those of conversations are found by the first row "
              "unless some are named.",
              {text, column("messages", "A list of {role, content} or {from, value}."),
               column("prompt", "What the completion goes on from: a text, or a list of messages."),
               column("completion", "What is learned behind the prompt: as the prompt is."),
               column("instruction", "What a user asks; the chat template makes the text."),
               column("input", "What the instruction is about; may be empty."),
-              column("response", "What the assistant answers to the instruction.")});
+              column("response", "What the assistant answers to the instruction."),
+              column("chosen",
+                     "Of a pair, the answer that is preferred: a text, or a list of "
+                     "messages."),
+              column("rejected", "The other answer of a pair: as the chosen is.")});
   field.rules = {
       {"(has(self.messages) ? 1 : 0) + (has(self.prompt) || has(self.completion) ? 1 : 0) + "
        "(has(self.instruction) || has(self.input) || has(self.response) ? 1 : 0) <= 1",
        "name messages, or prompt and completion, or instruction, input and response", ""}};
   return field;
+}
+
+Field held_out_fraction() {
+  Field fraction = positive(number("validationFraction", 0, 1, 0,
+                                   "In place of `validation`: this share of the documents (rows, "
+                                   "files, pairs) of `train` is held out, chosen by seed, to "
+                                   "measure the loss on; e.g. 0.05."));
+  fraction.exclusive_maximum = true;
+  fraction.default_value = nullptr;
+  return fraction;
 }
 
 }  // namespace
@@ -48,22 +63,26 @@ Field data_section() {
       "data", "What to train on.",
       {
           {.name = "train",
-           .doc = "Files: a path, a folder or a glob with braces, e.g. /data/{a,b}/*.jsonl.",
+           .doc =
+               "Files: a path, a folder or a glob with braces, e.g. /data/{a,b}/*.jsonl; or of a "
+               "data set on the hub: hf://ORG/NAME[@REVISION][/PATH].",
            .required = true,
            .min_length = 1,
            .max_length = 4096},
           validation,
+          held_out_fraction(),
           choice("format", {"auto", "text", "jsonl", "messages", "tokens"}, {},
-                 "Format of the files. auto goes by their names: *.jsonl, *.tokens, all else text. "
-                 "messages: JSON lines with conversations, which auto finds under task sft."),
+                 "Format of the files. auto goes by their names: rows in *.jsonl, *.json, *.csv, "
+                 "*.tsv and *.parquet, *.tokens, all else text. jsonl: rows with a text. messages: "
+                 "rows with conversations, which auto finds under task sft."),
           columns_section(),
           loss,
           required(integer("sequenceLength", 1, 1 << 20, "Tokens per sample.")),
           {.name = "packing",
            .type = FieldType::kBoolean,
            .doc = "true: samples are cut out of one stream, and attention stops at the borders of "
-                  "documents. false: a sample is a document, cut or filled up. Default: true; of "
-                  "task sft false."},
+                  "documents. false: a sample is a document, cut or filled up. Default: true of "
+                  "task pretrain, else false; pairs are never packed."},
           boolean("shuffle", true, "Whether samples come in a random order, given by seed."),
           defaulted(integer("loaderThreads", 0, 64,
                             "Threads per rank that read ahead; 0 = read when needed."),
@@ -72,12 +91,16 @@ Field data_section() {
                             "Micro-batches per rank that are kept ready ahead."),
                     2),
       });
+  field.rules = {hub_rule("train", HubKind::kDataset),
+                 hub_rule("validation", HubKind::kDataset),
+                 {"!has(self.validation) || !has(self.validationFraction)",
+                  "validation and validationFraction exclude each other", ".validationFraction"}};
   return field;
 }
 
 Field evaluation_section() {
   return object(
-      "evaluation", "Measuring the loss on data.validation, and stopping by it.",
+      "evaluation", "Measuring the loss on validation data, and stopping by it.",
       {defaulted(integer("everySteps", 0, kMaxCount,
                          "Steps between evaluations; 0 = only after the last step."),
                  0),
@@ -88,11 +111,15 @@ Field evaluation_section() {
 
 Field batch_section() {
   Field field = required_object(
-      "batch", "Sequences per step. Any two of the three fields decide the third.",
+      "batch",
+      "Sequences per step, or pairs of them under dpo and orpo. Any two of the three fields decide "
+      "the third.",
       {
-          integer("globalBatchSize", 1, kMaxBatch, "Sequences per optimizer step, over all ranks."),
+          integer("globalBatchSize", 1, kMaxBatch,
+                  "Sequences (pairs for dpo and orpo) per optimizer step, over all ranks."),
           integer("microBatchSize", 1, kMaxBatch,
-                  "Sequences per forward and backward; 1 if only globalBatchSize is given."),
+                  "Sequences (pairs for dpo and orpo) per forward and backward; 1 if only "
+                  "globalBatchSize is given."),
           integer("accumulationSteps", 1, kMaxBatch,
                   "Micro-batches per rank and step. While it is given, ranks cannot change."),
       });

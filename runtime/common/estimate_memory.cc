@@ -24,10 +24,11 @@ constexpr int64_t kSwapWindows = 2;
 constexpr int64_t kSwapPieceElems = int64_t{1} << 20;
 constexpr int64_t kSwapBlockElems = 1024;
 constexpr int64_t kActivationWindows = 3;
-// Measured, see memory_estimate_test: what a rank has resident beside its buffers, most of it pages
-// of libtorch. Two staging slots of 1 MiB per rank lie in shared memory, and every rank maps them
-// all.
-constexpr int64_t kProgramBytes = int64_t{126} << 20;
+// Measured, see memory_estimate_test: what a rank has resident beside its buffers, and what it has
+// more if it loads LibTorch for Gloo (whose own buffers are not counted). Else two staging slots of
+// 1 MiB per rank lie in shared memory, and every rank maps them all.
+constexpr int64_t kProgramBytes = int64_t{26} << 20;
+constexpr int64_t kGlooBytes = int64_t{116} << 20;
 constexpr int64_t kStagingBytes = int64_t{2} << 20;
 
 int64_t round_up(int64_t value, int64_t multiple) {
@@ -66,9 +67,10 @@ int64_t head_scratch(const ModelConfig& m, int64_t rows) {
 void add_activations(const TrainConfig& train, MemoryEstimate& out) {
   const ModelConfig& m = train.model;
   const int64_t seq = train.data.sequence_length;
-  const int64_t rows = train.batch.micro_batch_size * seq;
-  const LayerLayout layout = lay_out_layer(m, train.batch.micro_batch_size, seq, train.precision,
-                                           attention_scratch(seq, m.head_dim, train.precision));
+  const int64_t rows = micro_batch_rows(train) * seq;
+  const LayerLayout layout =
+      lay_out_layer(m, micro_batch_rows(train), seq, train.precision,
+                    attention_scratch(seq, m.head_dim, train.precision), train.lora);
   const LayerElems layer = {.dear = layout.dear.num_elems,
                             .cheap = layout.cheap.num_elems,
                             .scratch = layout.scratch.num_elems};
@@ -97,7 +99,7 @@ void add_activations(const TrainConfig& train, MemoryEstimate& out) {
 
 std::vector<UnitSizes> unit_sizes(const TrainConfig& train, int64_t ranks) {
   std::vector<UnitSizes> units;
-  for (const int64_t elems : unit_parameters(train.model)) {
+  for (const int64_t elems : unit_parameters(train)) {
     const int64_t chunks = (elems + kSliceChunkElems - 1) / kSliceChunkElems;
     const int64_t slice = (chunks + ranks - 1) / ranks * kSliceChunkElems;
     units.push_back({.slice = slice,
@@ -105,6 +107,31 @@ std::vector<UnitSizes> unit_sizes(const TrainConfig& train, int64_t ranks) {
                      .is_frozen = is_frozen(train, static_cast<int64_t>(units.size()))});
   }
   return units;
+}
+
+size_t num_model_units(const ModelConfig& model) {
+  return static_cast<size_t>(model.num_hidden_layers + 2);
+}
+
+int64_t sum_of(const std::vector<ModelTensor>& tensors) {
+  int64_t sum = 0;
+  for (const ModelTensor& tensor : tensors) sum += tensor.num_elems();
+  return sum;
+}
+
+// Of buffers that hold gathered weights: of the unit at work and those ahead; beside a head that
+// borrows it, the embedding. Adapters have buffers of their own.
+int64_t gathered_bytes(const TrainConfig& train, const std::vector<UnitSizes>& units) {
+  const auto beside = units.begin() + static_cast<std::ptrdiff_t>(num_model_units(train.model));
+  const auto largest = [](auto begin, auto end) {
+    int64_t most = 0;
+    for (auto unit = begin; unit != end; ++unit) most = std::max(most, unit->padded);
+    return most;
+  };
+  const int64_t at_work = 1 + train.parallelism.prefetch_units;
+  const int64_t lent = train.model.tie_word_embeddings ? 1 : 0;
+  return elem_bytes(train.precision) * ((at_work + lent) * largest(units.begin(), beside) +
+                                        at_work * largest(beside, units.end()));
 }
 
 // Moves to storage what the optimizer alone needs: moments, and masters beside compute copies.
@@ -115,6 +142,7 @@ void offload_optimizer(const TrainConfig& train, const std::vector<UnitSizes>& u
   int64_t masters = 0;
   int64_t largest = 0;  // elements of a unit that has any state there
   for (const UnitSizes& unit : units) {
+    if (unit.is_frozen && train.lora.is_on()) continue;  // no state
     const int64_t kept = slices_kept > 0 ? slices_kept * unit.slice : unit.padded;
     if (is_mixed) masters += kFloatBytes * kept;
     if (is_mixed || !unit.is_frozen) largest = std::max(largest, kept);
@@ -133,15 +161,17 @@ void offload_optimizer(const TrainConfig& train, const std::vector<UnitSizes>& u
 }  // namespace
 
 std::vector<int64_t> unit_parameters(const ModelConfig& m) {
-  const auto sum_of = [](const std::vector<ModelTensor>& tensors) {
-    int64_t sum = 0;
-    for (const ModelTensor& tensor : tensors) sum += tensor.num_elems();
-    return sum;
-  };
-  std::vector<int64_t> units(static_cast<size_t>(m.num_hidden_layers + 2),
-                             sum_of(layer_tensors(m, 0)));
+  std::vector<int64_t> units(num_model_units(m), sum_of(layer_tensors(m, 0)));
   units.front() = sum_of(embedding_tensors(m));
   units.back() = sum_of(head_tensors(m));
+  return units;
+}
+
+std::vector<int64_t> unit_parameters(const TrainConfig& train) {
+  std::vector<int64_t> units = unit_parameters(train.model);
+  if (!train.lora.is_on()) return units;
+  units.insert(units.end(), static_cast<size_t>(train.model.num_hidden_layers),
+               sum_of(adapter_tensors(train.model, train.lora, 0)));
   return units;
 }
 
@@ -151,7 +181,7 @@ int64_t num_parameters(const ModelConfig& model) {
 }
 
 int64_t num_trained_parameters(const TrainConfig& train) {
-  const std::vector<int64_t> units = unit_parameters(train.model);
+  const std::vector<int64_t> units = unit_parameters(train);
   int64_t sum = 0;
   for (std::size_t unit = 0; unit < units.size(); ++unit) {
     if (!is_frozen(train, static_cast<int64_t>(unit))) sum += units[unit];
@@ -171,19 +201,19 @@ MemoryEstimate estimate_memory(const TrainConfig& train, Strategy strategy, int6
   const int64_t moments = num_moments(train.optimizer);
   const bool has_snapshot = saves_behind_training(train);
   MemoryEstimate out;
-  int64_t largest = 0;
   const std::vector<UnitSizes> units = unit_sizes(train, ranks);
   for (const UnitSizes& unit : units) {
     const int64_t padded = kFloatBytes * unit.padded;
     const int64_t kept = kFloatBytes * slices_kept * unit.slice;
     const int64_t computed_with =
         compute_bytes * (shards_weights ? slices_kept * unit.slice : unit.padded);
-    // Note [Compute copies] in parallel/unit_storage.h.
-    out.weights += shards_weights || (is_mixed && shards_moments) ? kept : padded;
+    // Note [Compute copies] and Note [Base units] in parallel/unit_storage.h.
+    const bool is_base = unit.is_frozen && train.lora.is_on();
+    const bool has_masters = !(is_mixed && is_base);
+    if (has_masters) out.weights += shards_weights || (is_mixed && shards_moments) ? kept : padded;
     if (is_mixed) out.weights += computed_with;
-    const int64_t saved = unit.is_frozen ? 1 : 1 + moments;  // floats per parameter
+    const int64_t saved = is_base ? 0 : unit.is_frozen ? 1 : 1 + moments;  // floats per parameter
     if (has_snapshot) out.snapshot += saved * kFloatBytes * unit.slice;
-    largest = std::max(largest, compute_bytes * unit.padded);
     if (unit.is_frozen) continue;
     out.gradients += shards_gradients ? kept : padded;
     out.optimizer += moments * (shards_moments ? kept : padded);
@@ -197,13 +227,15 @@ MemoryEstimate estimate_memory(const TrainConfig& train, Strategy strategy, int6
        .config = config,
        .ranks = ranks,
        .micro_batches_per_rank = std::max<int64_t>(1, train.batch.num_micro_batches() / ranks)});
-  // The unit at work and those ahead; beside a head that borrows it, the embedding.
-  const int64_t num_gathered =
-      1 + config.prefetch_units + (train.model.tie_word_embeddings ? 1 : 0);
-  if (shards_weights) out.gathered = num_gathered * largest;
+  if (shards_weights) out.gathered = gathered_bytes(train, units);
   add_activations(train, out);
-  out.process = kProgramBytes + (ranks > 1 ? ranks * kStagingBytes : 0);
+  const bool has_gloo = train.communication.backend == CommunicationConfig::Backend::kGloo;
+  out.process = kProgramBytes + (has_gloo && ranks > 1 ? kGlooBytes : shared_memory_bytes(ranks));
   return out;
+}
+
+int64_t shared_memory_bytes(int64_t ranks) {
+  return ranks > 1 ? ranks * kStagingBytes : 0;
 }
 
 }  // namespace lockstep::common

@@ -34,16 +34,21 @@ struct MemoryEstimate {
   int64_t total() const { return buffers() + snapshot + process; }
 };
 
-// Parameters of each unit in model order: embedding, layers, head (its norm alone if tied).
+// Parameters of each unit of the model in order: embedding, layers, head (its norm alone if tied).
 std::vector<int64_t> unit_parameters(const ModelConfig& model);
-// Their sum.
+// The same, then those of the adapters of each layer, if there are any.
+std::vector<int64_t> unit_parameters(const TrainConfig& train);
+// Of the model, without adapters.
 int64_t num_parameters(const ModelConfig& model);
-// Those of units that are not frozen.
+// Those of units that are not frozen, adapters included.
 int64_t num_trained_parameters(const TrainConfig& train);
 
 // What a rank of `train` holds under `strategy` on `ranks` ranks.
 // Preconditions: strategy is not kAuto; `ranks` divides the micro-batches (else, the next lower
 // number of micro-batches per rank is assumed).
 MemoryEstimate estimate_memory(const TrainConfig& train, Strategy strategy, int64_t ranks);
+
+// Bytes of /dev/shm through which `ranks` ranks of one host talk, the part of it that grows.
+int64_t shared_memory_bytes(int64_t ranks);
 
 }  // namespace lockstep::common

@@ -36,6 +36,7 @@ const std::vector<ExitCodeInfo>& exit_codes() {
       {ExitCode::kSucceeded, "Succeeded", false, false},
       {ExitCode::kInvalidData, "InvalidData", false, true},
       {ExitCode::kInputNotFound, "InputNotFound", false, true},
+      {ExitCode::kInputUnavailable, "InputUnavailable", true, true},
       {ExitCode::kInternal, "Internal", true, true},
       {ExitCode::kPortInUse, "PortInUse", true, true},
       {ExitCode::kRendezvousTimeout, "RendezvousTimeout", true, true},
@@ -49,6 +50,7 @@ const std::vector<ExitCodeInfo>& exit_codes() {
       {ExitCode::kPeerLost, "PeerLost", true, true},
       {ExitCode::kNonFinite, "NonFinite", false, true},
       {ExitCode::kPreempted, "Preempted", true, false},
+      {ExitCode::kNoDevice, "NoDevice", false, true},
   };
   return table;
 }

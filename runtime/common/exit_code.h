@@ -14,6 +14,7 @@ enum class ExitCode : int {
   kInternal = 70,           // our mistake
   kInvalidConfig = 78,      // the job's configuration cannot be honoured
   kInputNotFound = 66,      // a data or model path does not exist or cannot be read
+  kInputUnavailable = 69,   // an input on the hub cannot be fetched for now
   kInvalidData = 65,        // the input exists but cannot be trained on (empty corpus, ...)
   kOutputUnwritable = 73,   // the output folder cannot be created or written, or the disk is full
   kOutputFinished = 80,     // the output already holds a finished run
@@ -24,8 +25,9 @@ enum class ExitCode : int {
   kCollectiveTimeout = 82,  // a peer is alive but did not arrive in time
   kPeerLost = 83,           // another rank went away; never the cause
   kNonFinite = 84,          // loss or gradient is not finite
-  kOutOfMemory = 77,        // host memory allocation failed
+  kOutOfMemory = 77,        // memory of the host or of a GPU is used up
   kPreempted = 85,          // asked to stop by SIGTERM; a checkpoint was saved if a step was done
+  kNoDevice = 86,           // no GPU or driver, or not enough of either
 };
 
 struct ExitCodeInfo {

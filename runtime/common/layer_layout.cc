@@ -13,6 +13,7 @@ struct Sizes {
   const ModelFamily& family;
   int64_t rows;
   DType dtype;
+  const LoraConfig& lora;
 
   int64_t stream() const { return rows * config.hidden_size; }
   int64_t queries() const { return rows * config.num_attention_heads * config.head_dim; }
@@ -80,6 +81,19 @@ void take_experts(const Sizes& s, Layout& layout, LayerLayout::Scratch& scratch)
   scratch.d_weights = layout.take(s.pairs());
 }
 
+void take_adapters(const Sizes& s, Layout& layout, LayerLayout::Scratch& scratch) {
+  int64_t widest = 0;
+  for (const LinearModule& module : adapted_modules(s.config, s.lora, 0)) {
+    widest = std::max(widest, module.in);
+  }
+  const int64_t low = s.rows * s.lora.rank;
+  scratch.low = layout.take(low);
+  scratch.low_operand = s.is_mixed() ? layout.take(low, s.dtype) : scratch.low;
+  if (s.lora.dropout == 0) return;
+  scratch.dropped = layout.take(s.rows * widest, s.dtype);
+  scratch.d_dropped = layout.take(s.rows * widest);
+}
+
 LayerLayout::Scratch scratch_parts(const Sizes& s, int64_t attention_work) {
   LayerLayout::Scratch scratch;
   Layout both;
@@ -88,6 +102,7 @@ LayerLayout::Scratch scratch_parts(const Sizes& s, int64_t attention_work) {
   if (s.is_mixed()) scratch.d_residual = both.take(s.stream(), s.dtype);
   if (has_separate_parts(s.config)) scratch.part = both.take(s.stream());
   scratch.wide = both.take(wide_elems(s));
+  if (s.lora.is_on()) take_adapters(s, both, scratch);
 
   Layout attention_half = both;
   scratch.d_attention = attention_half.take(s.queries());
@@ -112,9 +127,12 @@ bool has_separate_parts(const ModelConfig& config) {
 }
 
 LayerLayout lay_out_layer(const ModelConfig& config, int64_t batch, int64_t seq, DType dtype,
-                          int64_t attention_work) {
-  const Sizes sizes = {
-      .config = config, .family = family_of(config), .rows = batch * seq, .dtype = dtype};
+                          int64_t attention_work, const LoraConfig& lora) {
+  const Sizes sizes = {.config = config,
+                       .family = family_of(config),
+                       .rows = batch * seq,
+                       .dtype = dtype,
+                       .lora = lora};
   LayerLayout out;
   Layout dear;
   out.dear.attention = dear.take(sizes.queries(), dtype);

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "runtime/common/dtype.h"
+#include "runtime/common/lora.h"
 #include "runtime/common/model_config.h"
 
 namespace lockstep::common {
@@ -56,11 +57,16 @@ struct LayerLayout {
   // Offsets in BlockBuffers::scratch. The two halves of a layer run one after the other and share
   // the space behind the parts of both.
   struct Scratch {
-    int64_t normed = 0;          // [R, C], typed
-    int64_t d_normed = 0;        // [R, C]
-    int64_t d_residual = 0;      // [R, C], typed: the gradient that comes in, as an operand
-    int64_t part = 0;            // [R, C] what a half adds to the stream, and its gradient
-    int64_t wide = 0;            // widened weights of a norm, a bias or a row
+    int64_t normed = 0;      // [R, C], typed
+    int64_t d_normed = 0;    // [R, C]
+    int64_t d_residual = 0;  // [R, C], typed: the gradient that comes in, as an operand
+    int64_t part = 0;        // [R, C] what a half adds to the stream, and its gradient
+    int64_t wide = 0;        // widened weights of a norm, a bias or a row
+    // Of adapters of rank r, one module at a time; M is the largest input of an adapted module.
+    int64_t low = 0;             // [R, r]: out of A, and its gradient
+    int64_t low_operand = 0;     // [R, r], typed; in fp32 low
+    int64_t dropped = 0;         // with dropout: [R, M], typed
+    int64_t d_dropped = 0;       // with dropout: [R, M]
     int64_t d_attention = 0;     // [R, H*D]
     int64_t wide_qkv = 0;        // [R, (H+2G)*D]: the product before it is rounded; its gradient
     int64_t heads = 0;           // [R, H*D] normed queries or keys, and their gradient
@@ -81,7 +87,7 @@ struct LayerLayout {
 // The layout for micro-batches of `batch` sequences of `seq` tokens.
 //   attention_work: floats that the attention kernels need for one head.
 LayerLayout lay_out_layer(const ModelConfig& config, int64_t batch, int64_t seq, DType dtype,
-                          int64_t attention_work);
+                          int64_t attention_work, const LoraConfig& lora = {});
 
 // Whether what a half adds to the stream takes more than the product that ends it.
 bool has_separate_parts(const ModelConfig& config);

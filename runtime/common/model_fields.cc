@@ -1,5 +1,6 @@
 #include "runtime/common/field_builders.h"
 #include "runtime/common/frozen_units.h"
+#include "runtime/common/hub_reference.h"
 #include "runtime/common/model_family.h"
 #include "runtime/common/train_sections.h"
 
@@ -208,7 +209,8 @@ Field model_section() {
   Field field = required_object(
       "model", "The model to train.",
       {{.name = "path",
-        .doc = "A Hugging Face directory with config.json and safetensors, in place of config.",
+        .doc = "A Hugging Face directory with config.json and safetensors, or "
+               "hf://ORG/NAME[@REVISION] on the hub; in place of config.",
         .min_length = 1,
         .max_length = 4096},
        model_config(),
@@ -218,8 +220,7 @@ Field model_section() {
        frozen_list()});
   field.rules = {
       {"has(self.path) != has(self.config)", "give either path or config", ""},
-      {"!has(self.path) || !self.path.startsWith('hf://')",
-       "hf:// is not supported yet: download the model, and name its folder", ".path"},
+      hub_rule("path", HubKind::kModel),
       {"!has(self.init) || self.init != 'pretrained' || has(self.path)",
        "init pretrained needs path", ".init"},
   };
@@ -231,14 +232,12 @@ Field tokenizer_section() {
                        {choice("type", {"bytes", "hf"}, {},
                                "bytes: a token is a byte; hf: a Hugging Face tokenizer.json."),
                         {.name = "path",
-                         .doc = "Of hf: a directory with a tokenizer.json, or that file; absent: "
-                                "model.path.",
+                         .doc = "Of hf: a directory with a tokenizer.json, that file, or "
+                                "hf://ORG/NAME[@REVISION] on the hub; absent: model.path.",
                          .min_length = 1,
                          .max_length = 4096}});
-  field.rules = {
-      {"!has(self.path) || self.type == 'hf'", "path needs type hf", ".path"},
-      {"!has(self.path) || !self.path.startsWith('hf://')",
-       "hf:// is not supported yet: download the tokenizer, and name its folder", ".path"}};
+  field.rules = {{"!has(self.path) || self.type == 'hf'", "path needs type hf", ".path"},
+                 hub_rule("path", HubKind::kModel)};
   return field;
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "runtime/common/config_json.h"
+#include "runtime/common/hub_reference.h"
 #include "runtime/common/model_json.h"
 #include "runtime/common/train_fields.h"
 
@@ -23,7 +24,12 @@ std::optional<std::string> find_tokenizer(const std::string& folder) {
 Result<json> with_model_of_path(const json& train) {
   const json::json_pointer place("/model/path");
   if (!train.contains(place)) return train;
-  const std::string file = train.at(place).get<std::string>() + "/config.json";
+  const auto path = train.at(place).get<std::string>();
+  if (is_hub_reference(path)) {
+    return Error{ErrorCode::kNotFound, path + " is on the hub: its config.json is not known here",
+                 "`lockstep fetch " + path + "` prints the folder it comes to: name that"};
+  }
+  const std::string file = path + "/config.json";
   ASSIGN_OR_RETURN(const ModelConfig model, read_config_json(file));
   const Field& table = *find_child(*find_child(train_fields(), "model"), "config");
   Checked checked = check_and_default(table, encode_model_fields(model), file);
@@ -47,6 +53,7 @@ json as_inline_model(json train) {
   }
   model->erase("path");
   model->erase("init");
+  train.erase("lora");
   return train;
 }
 

@@ -26,12 +26,12 @@ std::optional<std::string> find_tokenizer(const std::string& folder);
 // `train` with the model that its model.path holds as its model.config, beside the path; `train` as
 // it is if it has no path.
 //   train: after check_and_default(train_fields(), ...).
-// Errors: kNotFound without a config.json; kInvalidArgument for one that makes no model, or one
-// beyond the bounds of a job's. Messages name the file and its key.
+// Errors: kNotFound without a config.json, or for a reference to the hub; kInvalidArgument for one
+// that makes no model, or one beyond the bounds of a job's. Messages name the file and its key.
 Result<nlohmann::json> with_model_of_path(const nlohmann::json& train);
 
 // `train` as if its model.config had been given inline: without path and init, of which a tokenizer
-// keeps the path. For checks of a model that is known.
+// keeps the path, and without lora, which needs one. For checks of a model that is known.
 nlohmann::json as_inline_model(nlohmann::json train);
 
 }  // namespace lockstep::common

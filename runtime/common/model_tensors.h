@@ -34,16 +34,20 @@ enum class TensorRole {
   kFinalNorm,
   kFinalNormBias,
   kLmHead,
+  kAdapterA,  // see lora.h
+  kAdapterB,
 };
 
-enum class FirstValues { kNormal, kOnes, kZeros };
+enum class FirstValues { kNormal, kUniform, kOnes, kZeros };
 
 struct ModelTensor {
   std::string name;
   std::vector<int64_t> shape;  // [out, in] for matrices, of gpt2 [in, out]
   TensorRole role = TensorRole::kTokenEmbedding;
   FirstValues first = FirstValues::kNormal;
-  double first_scale = 1;  // normal values deviate by the config's initializer_range times this
+  // Normal values deviate by the config's initializer_range times this, uniform ones lie in +-
+  // this.
+  double first_scale = 1;
   int64_t num_elems() const;
 };
 

@@ -86,6 +86,10 @@ JobProgress decode_object(const nlohmann::json& json) {
   read_optional(json, "mfu", progress.mfu);
   progress.step_parts = decode_parts(json);
   progress.memory = decode_memory(json);
+  if (json.contains("phaseDone")) {
+    progress.phase_progress = {.done = json.at("phaseDone").get<int64_t>(),
+                               .total = json.value("phaseTotal", int64_t{0})};
+  }
   if (const auto ranks = json.find("ranks"); ranks != json.end()) {
     for (const nlohmann::json& heartbeat : *ranks) {
       progress.ranks.push_back(decode_heartbeat(heartbeat));
@@ -111,6 +115,10 @@ std::string encode(const JobProgress& progress) {
                                  {"loss", progress.loss},
                                  {"tokensPerSecond", progress.tokens_per_second}};
   if (!progress.backend.empty()) json["backend"] = progress.backend;
+  if (progress.phase_progress) {
+    json["phaseDone"] = progress.phase_progress->done;
+    if (progress.phase_progress->total > 0) json["phaseTotal"] = progress.phase_progress->total;
+  }
   if (progress.age_seconds) json["ageSeconds"] = *progress.age_seconds;
   if (progress.validation_loss) json["validationLoss"] = *progress.validation_loss;
   if (progress.eta_seconds) json["etaSeconds"] = *progress.eta_seconds;

@@ -30,11 +30,19 @@ struct MemoryUse {
   bool operator==(const MemoryUse&) const = default;
 };
 
+// How far the work of a phase is, where that is known: pairs of the reference, rows of the data.
+struct PhaseProgress {
+  int64_t done = 0;
+  int64_t total = 0;  // 0: not known
+  bool operator==(const PhaseProgress&) const = default;
+};
+
 struct JobProgress {
   std::string job;
   int attempt = 0;
   int rank = 0;           // who answers
-  std::string phase;      // starting | training | evaluating | saving | exporting | finished
+  std::string phase;      // starting | fetching | tokenizing | reference | training | evaluating |
+                          // saving | exporting | finished
   std::string strategy;   // ddp | zero1 | zero2 | zero3
   std::string backend{};  // of communication; empty before the ranks have met
   int64_t step = 0;
@@ -55,6 +63,7 @@ struct JobProgress {
   std::optional<double> mfu{};               // share of the ranks' peak, where that is known
   std::optional<StepParts> step_parts{};     // seconds of this rank by part
   std::optional<MemoryUse> memory{};         // of this rank
+  std::optional<PhaseProgress> phase_progress{};  // of `phase`
 };
 
 // Where `rank` answers on the port of its pod, which `ranks_per_pod` ranks share.

@@ -16,4 +16,8 @@ std::optional<int64_t> quantity_bytes(const std::string& text);
 // Nothing if the text is no quantity, or is negative.
 std::optional<std::string> multiply_quantity(const std::string& text, int64_t factor);
 
+// The sum of two quantities: in thousandths if it is not whole, rounded up. Nothing if one is no
+// quantity, is negative, or the sum does not fit in an int64 of thousandths.
+std::optional<std::string> add_quantities(const std::string& a, const std::string& b);
+
 }  // namespace lockstep::common

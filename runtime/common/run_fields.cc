@@ -49,6 +49,33 @@ Field communication_section() {
            "none of them may be in spec.env, and the template's replace them.")});
 }
 
+Field mlflow_section() {
+  Field uri{.name = "trackingUri",
+            .doc =
+                "Address of the tracking server, e.g. http://mlflow:5000. Who asks is in "
+                "MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and _PASSWORD, never here.",
+            .required = true,
+            .pattern = "^https?://[^@ ]+$",
+            .pattern_hint = "http://HOST[:PORT] or https://HOST[:PORT], without user or password",
+            .max_length = 1024};
+  Field experiment{.name = "experiment",
+                   .doc = "Name of the experiment, which is created if there is none.",
+                   .default_value = "Default",
+                   .min_length = 1,
+                   .max_length = 500};
+  Field run_name{.name = "runName",
+                 .doc = "What the run is called there; the job's name unless given.",
+                 .min_length = 1,
+                 .max_length = 250};
+  Field section =
+      object("mlflow",
+             "An MLflow server that rank 0 tells of parameters, metrics and the end; none unless "
+             "given.",
+             {uri, experiment, run_name});
+  section.default_value = nullptr;
+  return section;
+}
+
 Field logging_section() {
   Field peak = positive(number("peakFlopsPerRank", 0, 1e18, 0,
                                "Peak FLOP/s of one rank's device in the precision used, for the "
@@ -62,8 +89,8 @@ Field logging_section() {
   return object(
       "logging", "What is written down while training.",
       {defaulted(integer("everySteps", 1, kMaxCount, "Steps between lines of metrics.jsonl."), 10),
-       boolean("tensorboard", false, "Whether to write TensorBoard's event files, too."), peak,
-       profile});
+       boolean("tensorboard", false, "Whether to write TensorBoard's event files, too."),
+       mlflow_section(), peak, profile});
 }
 
 }  // namespace lockstep::common

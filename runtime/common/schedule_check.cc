@@ -21,8 +21,15 @@ void check_evaluation(Relations& out) {
   const std::optional<int64_t> every = out.integer("evaluation/everySteps", 0, kMaxSteps);
   const std::optional<int64_t> patience =
       out.integer("evaluation/earlyStoppingPatience", 0, kMaxSteps);
-  if (every && *every > 0 && out.find("data/validation") == nullptr) {
-    out.report(".evaluation.everySteps", "needs data.validation", "name the data to measure on");
+  const bool has_data = out.find("data/validation") != nullptr;
+  const bool has_share = out.find("data/validationFraction") != nullptr;
+  if (has_data && has_share) {
+    out.report(".data.validationFraction", "and validation exclude each other",
+               "hold a share of the training data out, or name other data");
+  }
+  if (every && *every > 0 && !has_data && !has_share) {
+    out.report(".evaluation.everySteps", "needs data.validation or data.validationFraction",
+               "name the data to measure on");
   }
   if (every && *every == 0 && patience && *patience > 0) {
     out.report(".evaluation.earlyStoppingPatience", "needs evaluation.everySteps",

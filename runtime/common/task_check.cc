@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/common/train_config.h"
 #include "runtime/common/train_relations.h"
 
 namespace lockstep::common {
@@ -24,13 +25,10 @@ void check_tokenizer(Relations& out) {
     out.report(".tokenizer.type", "hf needs tokenizer.path or model.path",
                "name a directory with a tokenizer.json");
   }
-  if (path != nullptr && path->is_string() && path->get<std::string>().starts_with("hf://")) {
-    out.report(".tokenizer.path", "hf:// is not supported yet, found " + path->dump(),
-               "download the tokenizer, and name its folder");
-  }
 }
 
-void check_columns(Relations& out, bool is_sft) {
+//   has_prompt: the task has one that stands before something.
+void check_columns(Relations& out, bool is_sft, bool has_prompt) {
   const std::array<std::vector<const char*>, 3> kinds = {
       {{"messages"}, {"prompt", "completion"}, {"instruction", "input", "response"}}};
   std::string first;  // column of an earlier kind
@@ -41,7 +39,7 @@ void check_columns(Relations& out, bool is_sft) {
     }
     if (found.empty()) continue;
     const std::string field = ".data.columns." + found;
-    if (!is_sft) {
+    if (!is_sft && !(has_prompt && found == "prompt")) {
       out.report(field, "needs task sft", "set task: sft");
       return;
     }
@@ -60,20 +58,24 @@ void check_task(Relations& out) {
   check_tokenizer(out);
   const json* task = out.find("task");
   const bool is_sft = task != nullptr && *task == "sft";
-  check_columns(out, is_sft);
+  const bool has_pairs = task != nullptr && learns_from_pairs(*task);
+  check_columns(out, is_sft, is_sft || has_pairs);
   const json* format = out.find("data/format");
   if (!is_sft) {
     if (out.find("data/loss") != nullptr) {
-      out.report(".data.loss", "needs task sft", "pretraining learns every token");
+      out.report(".data.loss", "needs task sft",
+                 has_pairs ? "answers of pairs are learned from, and nothing else"
+                           : "pretraining learns every token");
     }
-    if (format != nullptr && *format == "messages") {
+    if (!has_pairs && format != nullptr && *format == "messages") {
       out.report(".data.format", "messages needs task sft", "set task: sft");
     }
-    return;
+    if (!has_pairs) return;
   }
   const json* type = out.find("tokenizer/type");
   if (type != nullptr && *type == "bytes" && (format == nullptr || *format != "tokens")) {
-    out.report(".tokenizer.type", "task sft needs type hf, found \"bytes\"",
+    out.report(".tokenizer.type",
+               "task " + task->get<std::string>() + " needs type hf, found \"bytes\"",
                "conversations become text by the chat template of a Hugging Face tokenizer");
   }
 }

@@ -162,11 +162,6 @@ void check_source(Relations& out) {
   } else if (!has_path && !has_config) {
     out.report(".model.config", "is required", "or give path, a Hugging Face directory");
   }
-  const json path = model->value("path", json());
-  if (path.is_string() && path.get<std::string>().starts_with("hf://")) {
-    out.report(".model.path", "hf:// is not supported yet, found " + path.dump(),
-               "download the model, and name its folder");
-  }
   if (!has_path && model->value("init", json()) == "pretrained") {
     out.report(".model.init", "pretrained needs model.path", "name a Hugging Face directory");
   }
@@ -264,9 +259,12 @@ Problems check_train_relations(const json& train, int64_t ranks, const std::stri
   check_parallelism(out, ranks);
   check_source(out);
   check_frozen(out);
+  check_lora(out);
   check_heads(out, resolved);
   check_model(out);
   check_task(out);
+  check_preference(out);
+  check_hub_references(out);
   check_lengths(out, resolved);
   check_schedule(out);
   check_offload(out);

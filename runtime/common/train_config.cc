@@ -9,16 +9,31 @@
 #include "runtime/common/suggest.h"
 #include "runtime/common/text_file.h"
 #include "runtime/common/train_fields.h"
+#include "runtime/common/train_relations.h"
 
 namespace lockstep::common {
 namespace {
 
 using nlohmann::json;
 
-std::vector<bool> decode_frozen(const json& model, int64_t num_layers) {
+std::vector<bool> decode_frozen(const json& train, int64_t num_layers) {
+  if (train.contains("lora")) return std::vector<bool>(static_cast<size_t>(num_layers + 2), true);
+  const json& model = train.at("model");
   const auto found = model.find("frozen");
   if (found == model.end()) return {};
   return frozen_units(found->get<std::vector<std::string>>(), num_layers).value();
+}
+
+LoraConfig decode_lora(const json& train) {
+  const auto found = train.find("lora");
+  if (found == train.end()) return {};
+  return {.rank = found->at("rank").get<int64_t>(),
+          .alpha = found->at("alpha").get<double>(),
+          .dropout = found->at("dropout").get<double>(),
+          .use_rslora = found->at("useRslora").get<bool>(),
+          .targets = found->at("targets").get<std::vector<std::string>>(),
+          .merge = found->at("merge").get<bool>(),
+          .path = found->value("path", "")};
 }
 
 OptimizerConfig decode_optimizer(const json& optimizer) {
@@ -36,6 +51,24 @@ OptimizerConfig decode_optimizer(const json& optimizer) {
           .weight_decay = optimizer.at("weightDecay").get<double>(),
           .decay_matrices_only = optimizer.at("weightDecayOn") == "matrices",
           .gradient_clip = optimizer.at("gradientClip").get<double>()};
+}
+
+Task decode_task(const json& name) {
+  if (name == "dpo") return Task::kDpo;
+  if (name == "orpo") return Task::kOrpo;
+  return name == "sft" ? Task::kSft : Task::kPretrain;
+}
+
+PreferenceConfig decode_preference(const json& train) {
+  using Loss = PreferenceConfig::Loss;
+  const auto found = train.find("preference");
+  if (found == train.end()) return {};
+  const json& loss = found->at("lossType");
+  return {.beta = found->at("beta").get<double>(),
+          .loss = loss == "hinge" ? Loss::kHinge
+                  : loss == "ipo" ? Loss::kIpo
+                                  : Loss::kSigmoid,
+          .label_smoothing = found->at("labelSmoothing").get<double>()};
 }
 
 ScheduleConfig::Kind decode_schedule_kind(const json& name) {
@@ -74,7 +107,9 @@ ConversationColumns decode_conversation_columns(const json& columns) {
           .completion = columns.value("completion", ""),
           .instruction = columns.value("instruction", ""),
           .input = columns.value("input", ""),
-          .response = columns.value("response", "")};
+          .response = columns.value("response", ""),
+          .chosen = columns.value("chosen", ""),
+          .rejected = columns.value("rejected", "")};
 }
 
 DataConfig decode_data(const json& data) {
@@ -82,6 +117,7 @@ DataConfig decode_data(const json& data) {
   const json& format = data.at("format");
   return {.train = data.at("train").get<std::string>(),
           .validation = data.value("validation", ""),
+          .validation_fraction = data.value("validationFraction", 0.0),
           .format = format == "text"       ? Format::kText
                     : format == "jsonl"    ? Format::kJsonl
                     : format == "messages" ? Format::kMessages
@@ -203,7 +239,10 @@ Result<JobFile> parse_job_file(const std::string& text, const std::string& path)
   for (Problem& problem : problems) problem.line = document.line_of(problem.path);
   if (!problems.empty()) return to_error(problems, path);
 
-  ASSIGN_OR_RETURN(const json resolved, complete_train(given, ranks));
+  json resolved = resolve_train(given, ranks).train;
+  if (!is_hub_reference(given.at("model").value("path", ""))) {
+    ASSIGN_OR_RETURN(resolved, complete_train(given, ranks));
+  }
   return JobFile{.name = checked.value.at("name").get<std::string>(),
                  .ranks = ranks,
                  .train = decode_train(resolved),
@@ -232,13 +271,17 @@ TrainConfig decode_train(const json& train) {
   const json& batch = full.at("batch");
   const json& checkpoint = full.at("checkpoint");
   const auto resume = checkpoint.at("resume").get<std::string>();
-  const ModelConfig model = decode_model_json(full.at("model").at("config")).value();
+  const bool has_config = full.at("model").contains("config");
+  const ModelConfig model =
+      has_config ? decode_model_json(full.at("model").at("config")).value() : ModelConfig();
   return {
-      .task = full.at("task") == "sft" ? Task::kSft : Task::kPretrain,
+      .task = decode_task(full.at("task")),
+      .preference = decode_preference(full),
       .model = model,
       .model_source = {.path = full.at("model").value("path", ""),
                        .is_pretrained = full.at("model").at("init") == "pretrained"},
-      .frozen = decode_frozen(full.at("model"), model.num_hidden_layers),
+      .frozen = has_config ? decode_frozen(full, model.num_hidden_layers) : std::vector<bool>(),
+      .lora = decode_lora(full),
       .tokenizer = decode_tokenizer(full),
       .data = decode_data(full.at("data")),
       .batch = {.global_batch_size = batch.at("globalBatchSize").get<int64_t>(),
@@ -273,7 +316,8 @@ TrainConfig decode_train(const json& train) {
 
 Result<json> complete_train(const json& train, int64_t ranks) {
   ASSIGN_OR_RETURN(const json known, with_model_of_path(train));
-  const Problems problems = check_train_relations(as_inline_model(known), ranks, "train");
+  Problems problems = check_train_relations(as_inline_model(known), ranks, "train");
+  if (problems.empty()) problems = check_lora_targets(known, "train");
   if (!problems.empty()) return to_error(problems, known.at("model").value("path", ""));
   return resolve_train(known, ranks).train;
 }
@@ -294,6 +338,19 @@ Result<JobFile> load_job_file(const std::string& path) {
                  "LOCKSTEP_JOB must name it"};
   }
   return parse_job_file(*text, path);
+}
+
+std::string JobFile::train_json_here() const {
+  return with_fields(json::parse(train_json), places).dump();
+}
+
+Result<JobFile> with_places(JobFile job, FieldTexts places) {
+  job.places = std::move(places);
+  const FieldTexts written = texts_of(hub_inputs(json::parse(job.train_json)));
+  ASSIGN_OR_RETURN(const json here, complete_train(json::parse(job.train_json_here()), job.ranks));
+  job.train = decode_train(here);
+  job.train_json = with_fields(here, written).dump();
+  return job;
 }
 
 }  // namespace lockstep::common

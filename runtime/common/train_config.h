@@ -11,6 +11,8 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/common/dtype.h"
+#include "runtime/common/hub_inputs.h"
+#include "runtime/common/lora.h"
 #include "runtime/common/model_config.h"
 #include "runtime/common/problem.h"
 #include "runtime/common/result.h"
@@ -29,20 +31,30 @@ struct TokenizerConfig {
   std::string path;  // of kHuggingFace: a directory with a tokenizer.json, or that file
 };
 
-enum class Task { kPretrain, kSft };
+enum class Task { kPretrain, kSft, kDpo, kOrpo };
+
+// Whether a task learns from pairs of answers: what is preferred and what is not.
+inline bool is_preference(Task task) {
+  return task == Task::kDpo || task == Task::kOrpo;
+}
+
+// The same of the task's name, a JSON value.
+bool learns_from_pairs(const nlohmann::json& task);
 
 // The fields of a line that hold a conversation; empty: not named, so the first line tells.
 struct ConversationColumns {
   std::string messages;                      // a list of them
   std::string prompt, completion;            // two texts, or two lists of messages
   std::string instruction, input, response;  // what a user asks with, and is answered
+  std::string chosen, rejected;              // of a pair: two texts, or two lists of messages
 };
 
 struct DataConfig {
   enum class Format { kAuto, kText, kJsonl, kMessages, kTokens };
   enum class Loss { kAll, kResponse };
-  std::string train;       // path, folder or glob (braces allowed)
-  std::string validation;  // the same; empty = none
+  std::string train;               // path, folder or glob (braces allowed)
+  std::string validation;          // the same; empty = none
+  double validation_fraction = 0;  // of `train`, held out; 0 = none. Never beside `validation`
   Format format = Format::kAuto;
   std::string text_column = "text";
   ConversationColumns conversation_columns;
@@ -52,6 +64,16 @@ struct DataConfig {
   bool shuffle = true;
   int64_t loader_threads = 2;    // 0 = no thread
   int64_t prefetch_batches = 2;  // micro-batches
+
+  bool has_validation() const { return !validation.empty() || validation_fraction > 0; }
+};
+
+// Of tasks that learn from pairs.
+struct PreferenceConfig {
+  enum class Loss { kSigmoid, kHinge, kIpo };
+  double beta = 0.1;
+  Loss loss = Loss::kSigmoid;  // of dpo
+  double label_smoothing = 0;  // of kSigmoid: the share of pairs that may be the wrong way round
 };
 
 struct EvaluationConfig {
@@ -60,8 +82,8 @@ struct EvaluationConfig {
 };
 
 struct BatchConfig {
-  int64_t global_batch_size = 0;  // sequences per optimizer step
-  int64_t micro_batch_size = 0;   // sequences per forward and backward
+  int64_t global_batch_size = 0;  // samples per optimizer step: sequences, or pairs of them
+  int64_t micro_batch_size = 0;   // samples per forward and backward
   int64_t num_micro_batches() const { return global_batch_size / micro_batch_size; }
 };
 
@@ -164,9 +186,12 @@ struct LoggingConfig {
 
 struct TrainConfig {
   Task task = Task::kPretrain;
+  PreferenceConfig preference;
   ModelConfig model;
   ModelSource model_source;
-  std::vector<bool> frozen;  // [unit of the model]: keeps its first weights; empty = none does
+  // [unit of the model]: keeps its first weights; empty = none does. With adapters all do.
+  std::vector<bool> frozen;
+  LoraConfig lora;
   TokenizerConfig tokenizer;
   DataConfig data;
   BatchConfig batch;
@@ -189,9 +214,27 @@ struct TrainConfig {
   int64_t seed = 42;
 };
 
+// Sequences of a sample.
+inline int64_t rows_per_sample(const TrainConfig& train) {
+  return is_preference(train.task) ? 2 : 1;
+}
+
+// Sequences per forward and backward.
+inline int64_t micro_batch_rows(const TrainConfig& train) {
+  return train.batch.micro_batch_size * rows_per_sample(train);
+}
+
 inline bool is_frozen(const TrainConfig& train, int64_t unit) {
   const auto index = static_cast<std::size_t>(unit);
   return index < train.frozen.size() && train.frozen[index];
+}
+
+// Where backward ends: blocks before it are frozen and have no adapters.
+inline int64_t first_trained_block(const TrainConfig& train) {
+  if (train.lora.is_on()) return 1;  // every layer has some
+  int64_t block = 0;
+  while (is_frozen(train, block)) ++block;
+  return block;
 }
 
 // A `spec.train` in which nothing is left to decide.
@@ -229,7 +272,8 @@ Problems check_train(const nlohmann::json& train, int64_t ranks, const std::stri
 Result<nlohmann::json> complete_train(const nlohmann::json& train, int64_t ranks);
 
 // Decodes a `spec.train` that passed check_train(). Missing defaults are filled in; batch must name
-// globalBatchSize (resolve_train() sees to that), and model have a config (with_model_of_path()).
+// globalBatchSize (resolve_train() sees to that), and model have a config (with_model_of_path()):
+// without one, as of a model that is still on the hub, what follows from it is left out.
 TrainConfig decode_train(const nlohmann::json& train);
 
 // Whether training goes on while a checkpoint is written, from a copy in memory: saves do not block
@@ -250,11 +294,20 @@ struct JobFile {
   std::string name;
   int64_t ranks = 1;
   TrainConfig train;
-  std::string train_json;  // normalised text of `train`, for manifests and comparisons
+  // Normalised text of `train`, for manifests and comparisons: references to the hub as written.
+  std::string train_json;
+  FieldTexts places{};  // paths of this machine that stand for those
+  // `train_json` with `places`.
+  std::string train_json_here() const;
 };
-// A model.path is read: train_json has its model.config beside it.
+// A model.path is read: train_json has its model.config beside it. One that is on the hub is not:
+// with_places() follows.
 // Errors are kInvalidArgument with field path and line (one problem a line), else what
 // read_text_file() says of it or of the config.json at model.path.
 Result<JobFile> load_job_file(const std::string& path);
+
+// `job` with a path of this machine for each of its references, and all that its model decides.
+// Errors as complete_train().
+Result<JobFile> with_places(JobFile job, FieldTexts places);
 
 }  // namespace lockstep::common

@@ -27,9 +27,34 @@ std::vector<CelRule> model_rules() {
        "int(f.contains('-') ? f.split('-')[1] : f.substring(6)) < "
        "self.model.config.num_hidden_layers)",
        "frozen names a layer beyond the last", ".model.frozen"},
+      {"!has(self.lora) || (has(self.model.path) && (!has(self.model.init) || "
+       "self.model.init == 'pretrained'))",
+       "lora needs the weights of model.path", ".lora"},
+      {"!has(self.lora) || !has(self.model.frozen)", "lora and model.frozen exclude each other",
+       ".model.frozen"},
       {"!has(self.model.frozen) || self.model.frozen.all(f, !f.contains('-') || "
        "int(f.split('-')[0].substring(6)) <= int(f.split('-')[1]))",
        "a range of frozen layers ends before it begins", ".model.frozen"},
+  };
+}
+
+// Those of tasks that learn from pairs.
+std::vector<CelRule> preference_rules() {
+  return {
+      {"self.task in ['dpo', 'orpo'] || !(has(self.data.columns.chosen) || "
+       "has(self.data.columns.rejected))",
+       "columns of pairs need task dpo or orpo", ".data.columns"},
+      {"!(self.task in ['dpo', 'orpo']) || self.data.format in ['auto', 'messages']",
+       "pairs need format auto or messages", ".data.format"},
+      {"!(self.task in ['dpo', 'orpo']) || !has(self.data.packing) || !self.data.packing",
+       "pairs are not packed", ".data.packing"},
+      {"!has(self.preference) || self.task in ['dpo', 'orpo']", "preference needs task dpo or orpo",
+       ".preference"},
+      {"!has(self.preference) || self.task == 'dpo' || self.preference.lossType == 'sigmoid'",
+       "lossType needs task dpo", ".preference.lossType"},
+      {"!has(self.preference) || self.preference.labelSmoothing == 0.0 || "
+       "(self.task == 'dpo' && self.preference.lossType == 'sigmoid')",
+       "labelSmoothing needs task dpo and lossType sigmoid", ".preference.labelSmoothing"},
   };
 }
 
@@ -38,16 +63,19 @@ std::vector<CelRule> train_rules() {
   return {
       {"has(self.steps) != has(self.epochs)", "give either steps or epochs", ""},
       {"self.task == 'sft' || !has(self.data.loss)", "loss needs task sft", ".data.loss"},
-      {"self.task == 'sft' || self.data.format != 'messages'", "messages needs task sft",
+      {"self.task != 'pretrain' || self.data.format != 'messages'", "messages needs task sft",
        ".data.format"},
-      {"self.task == 'sft' || !(has(self.data.columns.messages) || has(self.data.columns.prompt) "
-       "|| has(self.data.columns.completion) || has(self.data.columns.instruction) || "
+      {"self.task == 'sft' || !(has(self.data.columns.messages) || "
+       "has(self.data.columns.completion) || has(self.data.columns.instruction) || "
        "has(self.data.columns.input) || has(self.data.columns.response))",
        "columns of conversations need task sft", ".data.columns"},
-      {"self.task != 'sft' || self.tokenizer.type == 'hf' || self.data.format == 'tokens'",
-       "sft needs type hf", ".tokenizer.type"},
-      {"has(self.data.validation) || self.evaluation.everySteps == 0",
-       "everySteps needs data.validation", ".evaluation.everySteps"},
+      {"self.task != 'pretrain' || !has(self.data.columns.prompt)",
+       "columns of conversations need task sft", ".data.columns"},
+      {"self.task == 'pretrain' || self.tokenizer.type == 'hf' || self.data.format == 'tokens'",
+       "conversations need type hf", ".tokenizer.type"},
+      {"has(self.data.validation) || has(self.data.validationFraction) || "
+       "self.evaluation.everySteps == 0",
+       "everySteps needs data.validation or data.validationFraction", ".evaluation.everySteps"},
       {"self.evaluation.everySteps > 0 || self.evaluation.earlyStoppingPatience == 0",
        "earlyStoppingPatience needs everySteps", ".evaluation.earlyStoppingPatience"},
       // Not in the section: its default is {}, and an API server evaluates a section's rules on it.
@@ -89,11 +117,14 @@ Field train() {
                                  "the data when training starts."));
   epochs.default_value = nullptr;
   field.children = {
-      choice("task", {"pretrain", "sft"}, {"dpo", "orpo", "reward", "distill"},
-             "pretrain: learn every token. sft: learn the responses of conversations."),
+      choice("task", {"pretrain", "sft", "dpo", "orpo"}, {"reward", "distill"},
+             "pretrain: learn every token. sft: learn the responses of conversations. dpo, orpo: "
+             "prefer the chosen of two answers to the rejected."),
       model_section(),
       tokenizer_section(),
       data_section(),
+      lora_section(),
+      preference_section(),
       batch_section(),
       integer("steps", 1, kMaxCount, "Optimizer steps to make; or give epochs."),
       epochs,
@@ -118,9 +149,9 @@ Field train() {
       communication_section(),
       defaulted(integer("seed", 0, kMaxSeed, "Seed of weights and data order."), 42),
   };
-  field.planned = {"lora"};
   field.rules = model_rules();
   for (CelRule& rule : train_rules()) field.rules.push_back(std::move(rule));
+  for (CelRule& rule : preference_rules()) field.rules.push_back(std::move(rule));
   return field;
 }
 

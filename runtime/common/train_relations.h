@@ -43,7 +43,18 @@ struct Relations {
 // and its schedule, and the profile.
 void check_schedule(Relations& out);
 
+// What adapters ask of the model, as far as the job tells it.
+void check_lora(Relations& out);
+// Whether the model has the modules that `lora` names.
+//   train: with the model of its model.path as model.config, all of it right but for that.
+Problems check_lora_targets(const nlohmann::json& train, const std::string& prefix);
+
 // What the task asks of tokenizer and data.
 void check_task(Relations& out);
+// What tasks that learn from pairs ask, and what asks for them.
+void check_preference(Relations& out);
+
+// Whether paths that begin with hf:// are references to the hub, each to what its field is for.
+void check_hub_references(Relations& out);
 
 }  // namespace lockstep::common

@@ -160,14 +160,16 @@ void resolve_optimizer(json& optimizer, std::vector<std::string>& notes) {
 
 // A conversation that is cut in two teaches answers to questions that are not seen.
 void resolve_task(const json& task, json& data, std::vector<std::string>& notes) {
-  const bool is_sft = task == "sft";
-  if (is_sft && !data.contains("loss")) {
+  const bool keeps_whole = task == "sft" || learns_from_pairs(task);
+  if (task == "sft" && !data.contains("loss")) {
     data["loss"] = "response";
     notes.emplace_back("data.loss = response (task sft)");
   }
   if (data.contains("packing")) return;
-  data["packing"] = !is_sft;
-  if (is_sft) notes.emplace_back("data.packing = false (task sft)");
+  data["packing"] = !keeps_whole;
+  if (!keeps_whole) return;
+  notes.push_back(
+      std::string("data.packing = false (task ").append(task.get<std::string>()).append(")"));
 }
 
 // The object `parent[key]`, or null.

@@ -11,6 +11,8 @@ Field data_section();
 Field evaluation_section();
 Field batch_section();
 Field precision_choice();
+Field lora_section();
+Field preference_section();
 Field loss_scale_section();
 Field non_finite_section();
 Field parallelism_section();

@@ -53,6 +53,15 @@ Result<OutputMode> read_output_mode(const Lookup& lookup) {
   return invalid(name, "'" + text + "'", "auto, resume or overwrite");
 }
 
+Result<DeviceChoice> read_device(const Lookup& lookup) {
+  const std::string name = "LOCKSTEP_DEVICE";
+  const std::string text = lookup(name).value_or("");
+  if (text.empty() || text == "cpu") return DeviceChoice::kProcessor;
+  if (text == "cuda") return DeviceChoice::kGpu;
+  if (text == "cuda-shared") return DeviceChoice::kSharedGpu;
+  return invalid(name, "'" + text + "'", "cpu, cuda or cuda-shared");
+}
+
 }  // namespace
 
 Result<WorkerEnv> read_worker_env(const Lookup& lookup) {
@@ -79,6 +88,7 @@ Result<WorkerEnv> read_worker_env(const Lookup& lookup) {
                    read_int(lookup, {"LOCKSTEP_METRICS_PORT", 0, kMaxPort, 9400}));
   env.listen_address = lookup("LOCKSTEP_LISTEN_ADDRESS").value_or("0.0.0.0");
   env.shm_folder = lookup("LOCKSTEP_SHM_DIR").value_or("/dev/shm");
+  ASSIGN_OR_RETURN(env.device, read_device(lookup));
   env.network_interface = lookup("GLOO_SOCKET_IFNAME").value_or("");
   env.termination_path = lookup("LOCKSTEP_TERMINATION_MESSAGE").value_or("/dev/termination-log");
   env.metrics_port_file = lookup("LOCKSTEP_METRICS_PORT_FILE").value_or("");

@@ -17,6 +17,13 @@ enum class OutputMode {
   kOverwrite,  // "overwrite": the first attempt of the run starts afresh; later ones resume
 };
 
+// LOCKSTEP_DEVICE: what a rank computes on.
+enum class DeviceChoice {
+  kProcessor,  // "cpu", and unless set
+  kGpu,        // "cuda": the GPU with the rank's number in its pod
+  kSharedGpu,  // "cuda-shared": the same, but ranks share GPUs where there are fewer
+};
+
 struct WorkerEnv {
   int rank = 0;              // RANK
   int world_size = 1;        // WORLD_SIZE
@@ -40,6 +47,7 @@ struct WorkerEnv {
   std::string shm_folder = "/dev/shm";
   // GLOO_SOCKET_IFNAME: whose address peers dial; empty: that of the route to the master.
   std::string network_interface;
+  DeviceChoice device = DeviceChoice::kProcessor;
   std::string termination_path;  // LOCKSTEP_TERMINATION_MESSAGE, default /dev/termination-log
   // For the launcher, to which the variables above describe the pod's first rank.
   int ranks_per_pod = 1;   // LOCKSTEP_RANKS_PER_POD

@@ -58,6 +58,12 @@ struct CustomJob {
   int64_t ranks = 0;
 };
 
+void require_processor(const common::WorkerEnv& env) {
+  if (env.device == common::DeviceChoice::kProcessor) return;
+  refuse("LOCKSTEP_DEVICE: a custom loop does not run on GPUs yet",
+         "leave GPUs out of the job's resources; locally, set it to cpu");
+}
+
 CustomJob read_job(const std::string& path) {
   constexpr char kWhose[] = "it is what `lockstep run` and the operator write";
   const Result<std::string> text = common::read_text_file(path);
@@ -241,6 +247,7 @@ void run_custom_rank(const std::function<void(CustomRank&)>& body) {
   std::unique_ptr<CustomRank> rank;
   try {
     env = read_environment();
+    require_processor(env);
     rank = std::make_unique<CustomRank>(env, ending);
     body(*rank);
     ending.succeed();

@@ -86,6 +86,9 @@ Result<void> BatchLoader::try_fill(int64_t number, LoadedBatch& batch) const {
   batch.step_labels.reset();
   if (number % per_step == 0) {
     ASSIGN_OR_RETURN(batch.step_labels, samples_.count_labels(batch.step));
+    if (samples_.samples().rows_per_sample() > 1) {
+      batch.step_first_predictions = samples_.count_first_predictions(batch.step);
+    }
   }
   return samples_.fill(batch.step, batch.micro_batch, batch.data);
 }

@@ -28,6 +28,7 @@ struct LoadedBatch {
   MicroBatch data;
   // With the first micro-batch of a step: labels of the whole global batch.
   std::optional<int64_t> step_labels;
+  int64_t step_first_predictions = 0;  // with it, as SampleSource::count_first_predictions()
 };
 
 // Which micro-batch comes when depends on the options alone, never on threads: batch number n is

@@ -1,13 +1,11 @@
 #include "runtime/data/conversation_layout.h"
 
-#include <cerrno>
-#include <fstream>
 #include <optional>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/common/system_error.h"
+#include "runtime/data/document_reader.h"
 #include "runtime/data/json_documents.h"
 
 namespace lockstep::runtime {
@@ -78,11 +76,9 @@ std::optional<ConversationLayout> named_layout(const ConversationColumns& column
 
 // The first field that `layout` needs and `row` has not; empty if it has all.
 std::string missing_field(const ordered_json& row, const ConversationLayout& layout) {
-  const bool is_list = layout.kind == Kind::kMessages;
-  for (const std::string& field : is_list
-                                      ? std::vector<std::string>{layout.messages}
-                                      : std::vector<std::string>{layout.asked, layout.answered}) {
-    if (!row.contains(field)) return field;
+  for (const std::string& field :
+       {layout.messages, layout.asked, layout.answered, layout.rejected}) {
+    if (!field.empty() && !row.contains(field)) return field;
   }
   return "";
 }
@@ -145,28 +141,15 @@ Result<std::string> text_in(const ordered_json& row, const std::string& field) {
   return bad_row(quoted(field) + " is a JSON " + value.type_name() + ", not a text", kNameColumns);
 }
 
-Result<ConversationLayout> layout_of_file(std::ifstream& in, const std::string& path,
-                                          const ConversationColumns& columns, bool& found) {
-  std::string line;
-  for (LinePlace place{.file = path, .line = 1}; std::getline(in, line); ++place.line) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    found = true;
-    ASSIGN_OR_RETURN(const ordered_json row, parse_object_line(line, place));
-    Result<ConversationLayout> layout = find_layout(row, columns);
-    if (layout) return layout;
-    const Error& error = layout.error();
-    return Error{error.code,
-                 std::string(path).append(":").append(std::to_string(place.line)).append(": ") +
-                     error.message,
-                 error.hint};
-  }
-  return ConversationLayout();
-}
-
 }  // namespace
 
 std::string to_text(const ConversationLayout& layout) {
   if (layout.kind == Kind::kMessages) return "messages in " + quoted(layout.messages);
+  if (layout.kind == Kind::kPair) {
+    const std::string prompt = layout.asked.empty() ? "both" : quoted(layout.asked);
+    return "chosen in " + quoted(layout.answered) + ", rejected in " + quoted(layout.rejected) +
+           ", prompt in " + prompt;
+  }
   const bool is_plain = layout.kind == Kind::kCompletion;
   std::string text = is_plain ? "prompt in " : "instruction in ";
   text += quoted(layout.asked);
@@ -190,15 +173,29 @@ Result<ConversationLayout> find_layout(const ordered_json& row,
                  kNameColumns);
 }
 
+Result<ConversationLayout> find_pair_layout(const ordered_json& row,
+                                            const ConversationColumns& columns) {
+  const std::string prompt = or_else(columns.prompt, "prompt");
+  const bool has_prompt = !columns.prompt.empty() || row.contains(prompt);
+  ConversationLayout layout =
+      with_answer(Kind::kPair, has_prompt ? prompt : "", "", or_else(columns.chosen, "chosen"));
+  layout.rejected = or_else(columns.rejected, "rejected");
+  const std::string missing = missing_field(row, layout);
+  if (missing.empty()) return layout;
+  return bad_row("has no field " + quoted(missing) + "; its fields: " + fields_of(row),
+                 kNamePairColumns);
+}
+
 Result<ConversationLayout> find_layout_of(const std::vector<std::string>& files,
-                                          const ConversationColumns& columns) {
+                                          const ConversationColumns& columns, FindLayout* find) {
   for (const std::string& path : files) {
-    errno = 0;
-    std::ifstream in(path, std::ios::binary);
-    if (!in) return common::system_error("open", path, errno);
-    bool found = false;
-    ASSIGN_OR_RETURN(const ConversationLayout layout, layout_of_file(in, path, columns, found));
-    if (found) return layout;
+    ASSIGN_OR_RETURN(const FirstRow first, first_row(path));
+    if (first.text.empty()) continue;
+    const LinePlace place{.file = path, .line = first.line};
+    ASSIGN_OR_RETURN(const ordered_json row, parse_object_line(first.text, place));
+    Result<ConversationLayout> layout = find(row, columns);
+    if (!layout) return error_at(place, layout.error());
+    return layout;
   }
   return bad_row("empty corpus: there is no row in " + (files.empty() ? "" : files.front()));
 }

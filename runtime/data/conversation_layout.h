@@ -11,15 +11,23 @@
 
 namespace lockstep::runtime {
 
+// What to do about a pair whose fields are not found.
+inline constexpr const char* kNamePairColumns =
+    "name them in train.data.columns: prompt, chosen and rejected";
+
 struct ConversationLayout {
   enum class Kind {
     kMessages,     // a list of messages
     kCompletion,   // a prompt and what it goes on with: two texts, or two lists of messages
     kInstruction,  // what a user asks, and is answered
+    kPair,         // a prompt and two answers: texts, or lists of messages
   };
   Kind kind = Kind::kMessages;
   std::string messages;                // of kMessages
   std::string asked, input, answered;  // of the others; `input` only of kInstruction, may be empty
+  // Of kPair, whose `answered` is the chosen answer; its `asked` may be empty: both answers begin
+  // with the prompt then.
+  std::string rejected;
 };
 
 // In words, with the names of the fields.
@@ -32,9 +40,19 @@ std::string to_text(const ConversationLayout& layout);
 common::Result<ConversationLayout> find_layout(const nlohmann::ordered_json& row,
                                                const common::ConversationColumns& columns);
 
-// The same of the first line of `files` that is not blank. Errors also of reading, naming the line.
+// The layout of pairs: chosen and rejected, and prompt if `row` has it, by the names that `columns`
+// give. Errors as find_layout().
+common::Result<ConversationLayout> find_pair_layout(const nlohmann::ordered_json& row,
+                                                    const common::ConversationColumns& columns);
+
+using FindLayout = common::Result<ConversationLayout>(const nlohmann::ordered_json& row,
+                                                      const common::ConversationColumns& columns);
+
+// What `find` finds in the first row of `files` that is not blank. Errors also of reading, naming
+// the row.
 common::Result<ConversationLayout> find_layout_of(const std::vector<std::string>& files,
-                                                  const common::ConversationColumns& columns);
+                                                  const common::ConversationColumns& columns,
+                                                  FindLayout* find = find_layout);
 
 // What `row` has as `field`. kInvalidArgument if it has none, naming those that it has.
 common::Result<nlohmann::ordered_json> value_in(const nlohmann::ordered_json& row,

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/data/file_fingerprint.h"
+#include "runtime/data/pair_rows.h"
 #include "runtime/data/token_source.h"
 #include "runtime/text/assistant_mask.h"
 
@@ -25,11 +26,12 @@ Error cannot_encode(const std::string& what, const std::string& hint = "") {
   return {ErrorCode::kInvalidArgument, what, hint};
 }
 
-Error no_template(const TokenizerFolder& files) {
+Error no_template(const TokenizerFolder& files, Kind kind) {
+  const std::string fields = kind == Kind::kPair ? "\"prompt\", \"chosen\" and \"rejected\""
+                                                 : "\"prompt\" and \"completion\"";
   return cannot_encode(
       files.folder + " has no chat template",
-      "add the model's chat_template.jinja to it; texts in \"prompt\" and \"completion\" "
-      "need none");
+      "add the model's chat_template.jinja to it; texts in " + fields + " need none");
 }
 
 int64_t num_code_points(std::string_view text) {
@@ -47,8 +49,8 @@ Result<ConversationTokenizer> ConversationTokenizer::open(const ConversationOpti
   if (opened.files_.chat_template) {
     ASSIGN_OR_RETURN(ChatTemplate parsed, open_chat_template(opened.files_));
     opened.template_.emplace(std::move(parsed));
-  } else if (options.layout.kind != Kind::kCompletion) {
-    return no_template(opened.files_);
+  } else if (options.layout.kind != Kind::kCompletion && options.layout.kind != Kind::kPair) {
+    return no_template(opened.files_, options.layout.kind);
   }
   opened.set_name();
   return opened;
@@ -79,6 +81,7 @@ void ConversationTokenizer::set_name() {
 
 std::string ConversationTokenizer::rule() const {
   if (options_.learns_all) return "all tokens";
+  if (has_pairs()) return "chosen and rejected answers";
   if (options_.layout.kind == Kind::kCompletion) return "the completion";
   return template_->marks_generation() ? "what stands in {% generation %}"
                                        : "what follows the template's generation prompt";
@@ -88,11 +91,16 @@ Result<TokenRow> ConversationTokenizer::encode(std::string_view line,
                                                const LinePlace& place) const {
   ASSIGN_OR_RETURN(const ordered_json row, parse_object_line(line, place));
   Result<TokenRow> encoded = encode_row(row);
-  if (encoded) return encoded;
-  const Error& error = encoded.error();
-  return Error{error.code,
-               std::string(place.file) + ":" + std::to_string(place.line) + ": " + error.message,
-               error.hint};
+  if (!encoded) return error_at(place, encoded.error());
+  return encoded;
+}
+
+Result<std::array<TokenRow, 2>> ConversationTokenizer::encode_pair(std::string_view line,
+                                                                   const LinePlace& place) const {
+  ASSIGN_OR_RETURN(const ordered_json row, parse_object_line(line, place));
+  Result<std::array<TokenRow, 2>> encoded = encode_answers(row);
+  if (!encoded) return error_at(place, encoded.error());
+  return encoded;
 }
 
 bool ConversationTokenizer::teaches(const TokenRow& row) const {
@@ -159,24 +167,43 @@ Result<std::vector<TextSpan>> ConversationTokenizer::find_answers(const std::str
 }
 
 Result<TokenRow> ConversationTokenizer::encode_completion(const ordered_json& row) const {
-  const std::string& asked_field = options_.layout.asked;
-  const std::string& answered_field = options_.layout.answered;
-  ASSIGN_OR_RETURN(const ordered_json prompt, value_in(row, asked_field));
-  ASSIGN_OR_RETURN(const ordered_json completion, value_in(row, answered_field));
+  const std::string& asked = options_.layout.asked;
+  const std::string& answered = options_.layout.answered;
+  ASSIGN_OR_RETURN(ordered_json prompt, value_in(row, asked));
+  ASSIGN_OR_RETURN(ordered_json completion, value_in(row, answered));
+  if (!prompt.is_string() || !completion.is_string()) {
+    ASSIGN_OR_RETURN(prompt, messages_in(row, asked));
+    ASSIGN_OR_RETURN(completion, messages_in(row, answered));
+  }
+  ASSIGN_OR_RETURN(Continued continued, encode_continued(prompt, completion, row));
+  return learned_behind(std::move(continued));
+}
+
+Result<std::array<TokenRow, 2>> ConversationTokenizer::encode_answers(
+    const ordered_json& row) const {
+  ASSIGN_OR_RETURN(const AnswerPair pair, pair_in(row, options_.layout));
+  ASSIGN_OR_RETURN(Continued chosen, encode_continued(pair.prompt, pair.chosen, row));
+  ASSIGN_OR_RETURN(Continued rejected, encode_continued(pair.prompt, pair.rejected, row));
+  chosen.num_prompt = rejected.num_prompt = std::min(chosen.num_prompt, rejected.num_prompt);
+  return std::array<TokenRow, 2>{learned_behind(std::move(chosen)),
+                                 learned_behind(std::move(rejected))};
+}
+
+Result<ConversationTokenizer::Continued> ConversationTokenizer::encode_continued(
+    const ordered_json& prompt, const ordered_json& completion, const ordered_json& row) const {
   std::string asked;
   std::string all;
-  const bool is_text = prompt.is_string() && completion.is_string();
+  const bool is_text = prompt.is_string();
   if (is_text) {
     asked = prompt.get<std::string>();
     const auto eos = files_.special_tokens.find("eos_token");
     all = asked + completion.get<std::string>();
     if (eos != files_.special_tokens.end() && !all.ends_with(eos->second)) all += eos->second;
   } else {
-    ASSIGN_OR_RETURN(ordered_json messages, messages_in(row, asked_field));
-    ASSIGN_OR_RETURN(const ordered_json answer, messages_in(row, answered_field));
-    ASSIGN_OR_RETURN(Rendering question, render(messages, row, /*asks_for_answer=*/true));
+    ASSIGN_OR_RETURN(Rendering question, render(prompt, row, /*asks_for_answer=*/true));
     asked = std::move(question.text);
-    messages.insert(messages.end(), answer.begin(), answer.end());
+    ordered_json messages = prompt;
+    messages.insert(messages.end(), completion.begin(), completion.end());
     ASSIGN_OR_RETURN(Rendering both, render(messages, row, /*asks_for_answer=*/false));
     all = std::move(both.text);
   }
@@ -185,15 +212,20 @@ Result<TokenRow> ConversationTokenizer::encode_completion(const ordered_json& ro
   ASSIGN_OR_RETURN(Encoding of_all, tokenizer_.encode(all, is_text));
   const auto differs = std::mismatch(of_prompt.ids.begin(), of_prompt.ids.end(), of_all.ids.begin(),
                                      of_all.ids.end());
-  std::vector<bool> learns(of_all.ids.size(), false);
-  std::fill(learns.begin() + (differs.second - of_all.ids.begin()), learns.end(), true);
-  return labelled(std::move(of_all.ids), learns);
+  const auto num_prompt = static_cast<std::size_t>(differs.second - of_all.ids.begin());
+  return Continued{.ids = std::move(of_all.ids), .num_prompt = num_prompt};
+}
+
+TokenRow ConversationTokenizer::learned_behind(Continued continued) const {
+  std::vector<bool> learns(continued.ids.size(), false);
+  std::fill(learns.begin() + static_cast<std::ptrdiff_t>(continued.num_prompt), learns.end(), true);
+  return labelled(std::move(continued.ids), learns);
 }
 
 Result<Rendering> ConversationTokenizer::render(const ordered_json& messages,
                                                 const ordered_json& row,
                                                 bool asks_for_answer) const {
-  if (!template_) return no_template(files_);
+  if (!template_) return no_template(files_, options_.layout.kind);
   ordered_json variables = {{"messages", messages},
                             {"tools", row.value("tools", ordered_json())},
                             {"documents", nullptr},

@@ -1,6 +1,7 @@
 // Conversations as rows of tokens, with a loss where the assistant speaks.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -39,7 +40,8 @@ struct ConversationOptions {
 // Of a prompt and a completion, two texts or two lists of messages, the tokens of both together
 // have a label from where they differ from those of the prompt alone; two texts end with the
 // eos_token. TRL counts the prompt's tokens instead, which is the same unless one token reaches
-// from the prompt into the completion.
+// from the prompt into the completion. Of two answers to a prompt both have labels from where the
+// tokens of one of them first differ from those of the prompt alone, as in TRL.
 class ConversationTokenizer {
  public:
   // Reads the tokenizer and, where there is one, its template. Errors: of the folder's files;
@@ -58,6 +60,13 @@ class ConversationTokenizer {
   // is none, a template that refuses, or answers that cannot be found in the text.
   common::Result<TokenRow> encode(std::string_view line, const LinePlace& place) const;
 
+  // Of a layout of pairs, the rows of the chosen and of the rejected answer. Errors as encode().
+  common::Result<std::array<TokenRow, 2>> encode_pair(std::string_view line,
+                                                      const LinePlace& place) const;
+
+  // Whether rows are pairs, for encode_pair().
+  bool has_pairs() const { return options_.layout.kind == ConversationLayout::Kind::kPair; }
+
   // Whether a place within a sample has a label.
   bool teaches(const TokenRow& row) const;
 
@@ -70,6 +79,18 @@ class ConversationTokenizer {
   common::Result<TokenRow> encode_messages(const nlohmann::ordered_json& messages,
                                            const nlohmann::ordered_json& row) const;
   common::Result<TokenRow> encode_completion(const nlohmann::ordered_json& row) const;
+  common::Result<std::array<TokenRow, 2>> encode_answers(const nlohmann::ordered_json& row) const;
+  // The tokens of a prompt and what it goes on with, and how many of them the prompt alone begins
+  // with.
+  struct Continued {
+    std::vector<int32_t> ids;
+    std::size_t num_prompt = 0;
+  };
+  common::Result<Continued> encode_continued(const nlohmann::ordered_json& prompt,
+                                             const nlohmann::ordered_json& completion,
+                                             const nlohmann::ordered_json& row) const;
+  // The row of `continued`, with labels behind its first num_prompt tokens.
+  TokenRow learned_behind(Continued continued) const;
   common::Result<std::vector<TextSpan>> find_answers(const std::string& whole,
                                                      const nlohmann::ordered_json& messages,
                                                      const nlohmann::ordered_json& row) const;

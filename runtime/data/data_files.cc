@@ -4,7 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <fstream>
+#include <string_view>
 #include <system_error>
 
 #include <nlohmann/json.hpp>
@@ -13,6 +13,7 @@
 #include "runtime/common/mapped_file.h"
 #include "runtime/common/system_error.h"
 #include "runtime/data/conversation_layout.h"
+#include "runtime/data/document_reader.h"
 #include "runtime/data/file_fingerprint.h"
 #include "runtime/data/json_documents.h"
 
@@ -24,16 +25,14 @@ using common::ErrorCode;
 using common::Result;
 using Format = common::DataConfig::Format;
 
-bool is_json_lines(const std::string& path) {
-  return path.ends_with(".jsonl") || path.ends_with(".ndjson");
-}
+constexpr const char* kAmongRows = "lies among files of rows (*.jsonl, *.json, *.csv, *.parquet)";
 
-bool is_token_file(const std::string& path) {
+bool is_token_file(std::string_view path) {
   return path.ends_with(kTokenFileExtension);
 }
 
 // The files for which `belongs` does not hold make an error.
-Result<void> require_all(const std::vector<std::string>& files, bool (*belongs)(const std::string&),
+Result<void> require_all(const std::vector<std::string>& files, bool (*belongs)(std::string_view),
                          const std::string& what) {
   const auto stranger = std::find_if_not(files.begin(), files.end(), belongs);
   if (stranger == files.end()) return {};
@@ -41,15 +40,10 @@ Result<void> require_all(const std::vector<std::string>& files, bool (*belongs)(
                "name files of one kind, or set train.data.format"};
 }
 
-// The first line that is not blank; an empty one if there is none.
-Result<std::string> first_line(const std::string& path) {
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return common::system_error("open", path, errno);
-  for (std::string line; std::getline(in, line);) {
-    if (line.find_first_not_of(" \t\r") != std::string::npos) return line;
-  }
-  return std::string();
+// Of files of rows.
+Result<SourceKind> kind_of_rows(const std::vector<std::string>& files) {
+  ASSIGN_OR_RETURN(const FirstRow row, first_row(files.front()));
+  return is_token_line(row.text) ? SourceKind::kRowTokens : SourceKind::kRowTexts;
 }
 
 Result<SourceKind> kind_by_name(const std::vector<std::string>& files) {
@@ -57,13 +51,12 @@ Result<SourceKind> kind_by_name(const std::vector<std::string>& files) {
     RETURN_IF_ERROR(require_all(files, is_token_file, "lies among *.tokens"));
     return SourceKind::kTokenFiles;
   }
-  if (is_json_lines(files.front())) {
-    RETURN_IF_ERROR(require_all(files, is_json_lines, "lies among *.jsonl"));
-    ASSIGN_OR_RETURN(const std::string line, first_line(files.front()));
-    return is_token_line(line) ? SourceKind::kJsonTokens : SourceKind::kJsonText;
+  if (std::all_of(files.begin(), files.end(), is_row_file)) return kind_of_rows(files);
+  if (is_surely_row_file(files.front())) {
+    RETURN_IF_ERROR(require_all(files, is_row_file, kAmongRows));
   }
-  const auto is_text = [](const std::string& path) {
-    return !is_token_file(path) && !is_json_lines(path);
+  const auto is_text = [](std::string_view path) {
+    return !is_token_file(path) && !is_surely_row_file(path);
   };
   RETURN_IF_ERROR(require_all(files, is_text, "lies among text files"));
   return SourceKind::kText;
@@ -76,35 +69,56 @@ Result<SourceKind> kind_of(const std::vector<std::string>& files, Format format)
     case Format::kText:
       return SourceKind::kText;
     case Format::kJsonl:
-      return SourceKind::kJsonText;
+      return SourceKind::kRowTexts;
     case Format::kMessages:
       return SourceKind::kConversations;
     case Format::kTokens:
       break;
   }
-  if (!is_json_lines(files.front())) return SourceKind::kTokenFiles;
-  RETURN_IF_ERROR(require_all(files, is_json_lines, "lies among *.jsonl"));
-  return SourceKind::kJsonTokens;
+  if (!is_row_file(files.front())) return SourceKind::kTokenFiles;
+  RETURN_IF_ERROR(require_all(files, is_row_file, kAmongRows));
+  return SourceKind::kRowTokens;
+}
+
+// Token files and Parquet have bytes 0 in them; so has a file of another program's tokens, which is
+// refused by its name.
+BinaryFiles binary_files_of(Format format) {
+  switch (format) {
+    case Format::kText:
+      return BinaryFiles::kSkip;
+    case Format::kJsonl:
+    case Format::kMessages:
+      return BinaryFiles::kTakeRows;
+    case Format::kAuto:
+      return BinaryFiles::kTakeRowsAndTokens;
+    case Format::kTokens:
+      break;
+  }
+  return BinaryFiles::kTake;
+}
+
+// Among files that are no rows it is one more binary file.
+void skip_parquet_among_others(ExpandedPaths& paths) {
+  if (std::all_of(paths.files.begin(), paths.files.end(), is_row_file)) return;
+  paths.num_binary_skipped += static_cast<int64_t>(std::erase_if(
+      paths.files, [](const std::string& path) { return path.ends_with(kParquetExtension); }));
 }
 
 }  // namespace
 
 Result<DataFiles> find_data(const std::string& pattern, Format format) {
-  // A token file has bytes 0 in it; so has another program's, which is refused by its name.
-  const BinaryFiles binary = format == Format::kTokens ? BinaryFiles::kTake
-                             : format == Format::kAuto ? BinaryFiles::kTakeTokenFiles
-                                                       : BinaryFiles::kSkip;
   DataFiles found;
-  ASSIGN_OR_RETURN(found.paths, expand_paths(pattern, binary));
+  ASSIGN_OR_RETURN(found.paths, expand_paths(pattern, binary_files_of(format)));
+  if (format == Format::kAuto) skip_parquet_among_others(found.paths);
   ASSIGN_OR_RETURN(found.kind, kind_of(found.paths.files, format));
   return found;
 }
 
 Result<DataFiles> find_conversations(const std::string& pattern, const common::DataConfig& config) {
   ASSIGN_OR_RETURN(DataFiles found, find_data(pattern, config.format));
-  if (config.format != Format::kAuto || found.kind != SourceKind::kJsonText) return found;
-  ASSIGN_OR_RETURN(const std::string line, first_line(found.paths.files.front()));
-  const auto row = nlohmann::ordered_json::parse(line, nullptr, false);
+  if (config.format != Format::kAuto || found.kind != SourceKind::kRowTexts) return found;
+  ASSIGN_OR_RETURN(const FirstRow first, first_row(found.paths.files.front()));
+  const auto row = nlohmann::ordered_json::parse(first.text, nullptr, false);
   const bool is_text = row.is_object() && row.contains(config.text_column) &&
                        !find_layout(row, config.conversation_columns);
   if (!is_text) found.kind = SourceKind::kConversations;

@@ -17,8 +17,7 @@ constexpr char kInputIds[] = "input_ids";
 constexpr char kLabels[] = "labels";
 
 Error wrong(const LinePlace& place, const std::string& what, const std::string& hint = "") {
-  const std::string where = std::string(place.file) + ":" + std::to_string(place.line) + ": ";
-  return {ErrorCode::kInvalidArgument, where + what, hint};
+  return error_at(place, {ErrorCode::kInvalidArgument, what, hint});
 }
 
 template <typename Json>
@@ -31,11 +30,11 @@ Result<Json> parse_object(std::string_view line, const LinePlace& place) {
     const std::string text = error.what();
     const std::size_t at = text.find("column");
     return wrong(place, "is not JSON: " + (at == std::string::npos ? text : text.substr(at)),
-                 "every line must hold one JSON object");
+                 "every row must be one JSON object");
   }
   if (!object.is_object()) {
     return wrong(place, std::string("holds a JSON ") + object.type_name() + ", not an object",
-                 "every line must hold one JSON object");
+                 "every row must be one JSON object");
   }
   return object;
 }
@@ -77,6 +76,12 @@ Result<std::vector<int32_t>> ids_of(const json& object, const char* name, bool i
 }
 
 }  // namespace
+
+Error error_at(const LinePlace& place, const Error& error) {
+  std::string where(place.file);
+  if (place.line > 0) where.append(":").append(std::to_string(place.line));
+  return {error.code, where.append(": ").append(error.message), error.hint};
+}
 
 Result<nlohmann::ordered_json> parse_object_line(std::string_view line, const LinePlace& place) {
   return parse_object<nlohmann::ordered_json>(line, place);

@@ -1,4 +1,4 @@
-// One line of JSON lines: a text, tokens, or any object.
+// One row of data, a JSON object: a text, tokens, or any object.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,14 @@
 
 namespace lockstep::runtime {
 
-// Where a line stands, for errors: "data/a.jsonl:12".
+// Where a row stands, for errors: "data/a.jsonl:12".
 struct LinePlace {
   std::string_view file;
   int64_t line = 0;  // from 1
 };
+
+// `error` with its place before it; without a line the place is the file.
+common::Error error_at(const LinePlace& place, const common::Error& error);
 
 // The string `column` of the object in `line`. kInvalidArgument naming place and column.
 common::Result<std::string> parse_text_line(std::string_view line, const std::string& column,

@@ -11,6 +11,7 @@
 #include <glob.h>
 
 #include "runtime/common/system_error.h"
+#include "runtime/data/document_reader.h"
 #include "runtime/data/token_file_format.h"
 
 namespace lockstep::runtime {
@@ -33,8 +34,19 @@ bool is_hidden(const fs::path& path) {
 }
 
 bool is_taken(const fs::path& path, BinaryFiles binary) {
-  if (binary == BinaryFiles::kTakeTokenFiles) return path.extension() == kTokenFileExtension;
-  return binary == BinaryFiles::kTake;
+  const bool has_tokens = path.extension() == kTokenFileExtension;
+  const bool has_rows = path.extension() == kParquetExtension;
+  switch (binary) {
+    case BinaryFiles::kSkip:
+      return false;
+    case BinaryFiles::kTake:
+      return true;
+    case BinaryFiles::kTakeRows:
+      return has_rows;
+    case BinaryFiles::kTakeRowsAndTokens:
+      return has_rows || has_tokens;
+  }
+  return false;
 }
 
 // Adds `path` to `found`, unless it is empty or of a kind to skip.

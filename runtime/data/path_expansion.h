@@ -19,9 +19,10 @@ struct ExpandedPaths {
 
 // What to do with files that have a NUL byte in their first 8 KiB.
 enum class BinaryFiles {
-  kSkip,            // and count
-  kTake,            //
-  kTakeTokenFiles,  // those that are named so, see token_file_format.h; skip others
+  kSkip,               // and count
+  kTake,               //
+  kTakeRows,           // those that are named as such, see document_reader.h; skip others
+  kTakeRowsAndTokens,  // the same, and token files, see token_file_format.h
 };
 
 // All alternatives of the braces in `pattern`, in order: "a{b,c}d" gives "abd" and "acd"; nested

@@ -12,11 +12,13 @@ using common::Error;
 using common::ErrorCode;
 using common::Result;
 
-Result<void> fill_rows(const Samples& from, const std::vector<int64_t>& samples, int64_t rows,
+Result<void> fill_rows(const Samples& from, const std::vector<int64_t>& samples, int64_t most,
                        MicroBatch& to) {
   const auto length = static_cast<std::size_t>(from.sequence_length());
-  const std::size_t num_elems = length * static_cast<std::size_t>(rows);
-  assert(static_cast<int64_t>(samples.size()) <= rows);
+  const std::size_t num_elems = length * static_cast<std::size_t>(most * from.rows_per_sample());
+  assert(static_cast<int64_t>(samples.size()) <= most);
+  to.samples = samples;
+  to.row_tokens = from.sequence_length();
   to.tokens.assign(num_elems, 0);
   to.labels.assign(num_elems, kNoLabel);
   to.positions.resize(num_elems);
@@ -24,14 +26,16 @@ Result<void> fill_rows(const Samples& from, const std::vector<int64_t>& samples,
   for (std::size_t i = 0; i < num_elems; ++i) {
     to.positions[i] = static_cast<int32_t>(i % length);
   }
-  for (std::size_t row = 0; row < samples.size(); ++row) {
+  const auto per_sample = static_cast<std::size_t>(from.rows_per_sample());
+  for (std::size_t row = 0; row < samples.size() * per_sample; ++row) {
+    const int64_t index =
+        samples[row / per_sample] * from.rows_per_sample() + static_cast<int64_t>(row % per_sample);
     const auto part = [&](std::vector<int32_t>& all) {
       return std::span(all).subspan(row * length, length);
     };
-    ASSIGN_OR_RETURN(const bool has_borders,
-                     from.read(samples[row], {.tokens = part(to.tokens),
-                                              .labels = part(to.labels),
-                                              .positions = part(to.positions)}));
+    ASSIGN_OR_RETURN(const bool has_borders, from.read(index, {.tokens = part(to.tokens),
+                                                               .labels = part(to.labels),
+                                                               .positions = part(to.positions)}));
     to.has_borders = to.has_borders || has_borders;
   }
   return {};
@@ -99,6 +103,14 @@ Result<int64_t> SampleSource::count_labels(int64_t step) const {
   for (int64_t index = 0; index < options_.global_batch_size; ++index) {
     ASSIGN_OR_RETURN(const int64_t in_sample, samples_.count_labels(sample_of(step, index)));
     count += in_sample;
+  }
+  return count;
+}
+
+int64_t SampleSource::count_first_predictions(int64_t step) const {
+  int64_t count = 0;
+  for (int64_t index = 0; index < options_.global_batch_size; ++index) {
+    count += samples_.count_predictions(sample_of(step, index) * samples_.rows_per_sample());
   }
   return count;
 }

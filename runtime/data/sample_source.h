@@ -24,8 +24,10 @@ struct SamplePosition {
   int64_t position = 0;  // in the epoch, before shuffling
 };
 
-// What one forward and backward is made of.
+// What one forward and backward is made of; rows of a sample lie one behind the other.
 struct MicroBatch {
+  std::vector<int64_t> samples;    // which ones, in order
+  int64_t row_tokens = 0;          // T
   std::vector<int32_t> tokens;     // [rows, T]
   std::vector<int32_t> labels;     // [rows, T]; kNoLabel where there is no loss
   std::vector<int32_t> positions;  // [rows, T] of tokens in their documents
@@ -35,10 +37,10 @@ struct MicroBatch {
   const int32_t* positions_or_null() const { return has_borders ? positions.data() : nullptr; }
 };
 
-// Makes room for `rows` samples and writes `samples[row]` to each row; rows beyond are left without
-// loss. Errors as Samples::read().
+// Makes room for `most` samples and writes the rows of each of `samples`; rows beyond are left
+// without loss. Errors as Samples::read().
 common::Result<void> fill_rows(const Samples& from, const std::vector<int64_t>& samples,
-                               int64_t rows, MicroBatch& to);
+                               int64_t most, MicroBatch& to);
 
 // Step s takes positions [s*G, s*G + G) of the endless sequence of epochs, each a permutation of
 // all samples: nothing is dropped between two epochs. So the data state is the step, on any rank
@@ -67,6 +69,8 @@ class SampleSource {
   common::Result<void> fill(int64_t step, int64_t micro_index, MicroBatch& to) const;
   // The labels of the whole global batch of `step`: what its loss is divided by.
   common::Result<int64_t> count_labels(int64_t step) const;
+  // The tokens that are predicted in the first rows of its samples, with or without a label.
+  int64_t count_first_predictions(int64_t step) const;
 
  private:
   SampleSource(Samples samples, const SampleSourceOptions& options, SampleOrder order);

@@ -20,8 +20,8 @@ Result<Samples> Samples::create(std::unique_ptr<TokenSource> source,
                  "sequenceLength must be at least 1, found " + std::to_string(length), ""};
   }
   // With packing the stream's last token is nobody's input: it only is a label.
-  const int64_t num_samples =
-      options.packing ? (source->num_tokens() - 1) / length : source->num_documents();
+  const int64_t num_samples = options.packing ? (source->num_tokens() - 1) / length
+                                              : source->num_documents() / options.rows_per_sample;
   if (num_samples < 1) {
     return Error{ErrorCode::kInvalidArgument,
                  "the corpus has " + std::to_string(source->num_tokens()) +
@@ -37,7 +37,7 @@ Samples::Samples(std::unique_ptr<TokenSource> source, const SamplesOptions& opti
     : source_(std::move(source)), options_(options), num_samples_(num_samples) {}
 
 Samples::Range Samples::range_of(int64_t index) const {
-  assert(index >= 0 && index < num_samples_);
+  assert(index >= 0 && index < num_samples_ * options_.rows_per_sample);
   const int64_t length = options_.sequence_length;
   if (options_.packing) return {index * length, index * length + length};
   const int64_t begin = source_->document_begin(index);
@@ -71,9 +71,20 @@ bool Samples::write_positions(int64_t begin, std::span<int32_t> positions) const
   return has_border;
 }
 
-Result<int64_t> Samples::count_labels(int64_t index) const {
+Result<int64_t> Samples::count_labels(int64_t sample) const {
+  int64_t count = 0;
+  for (int64_t row = 0; row < rows_per_sample(); ++row) {
+    const Range range = range_of(sample * rows_per_sample() + row);
+    ASSIGN_OR_RETURN(const int64_t in_row, source_->count_labels(range.begin, range.end));
+    count += in_row;
+  }
+  return count;
+}
+
+int64_t Samples::count_predictions(int64_t index) const {
   const Range range = range_of(index);
-  return source_->count_labels(range.begin, range.end);
+  const int64_t document = document_at(*source_, range.begin);
+  return std::min(range.end, source_->document_begin(document + 1) - 1) - range.begin;
 }
 
 Samples::Truncation Samples::truncation() const {

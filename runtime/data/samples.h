@@ -14,6 +14,7 @@ namespace lockstep::runtime {
 struct SamplesOptions {
   int64_t sequence_length = 0;  // T
   bool packing = true;
+  int64_t rows_per_sample = 1;  // 2: pairs of documents; without packing
 };
 
 // One row of a batch, written in place; all are [T].
@@ -26,7 +27,8 @@ struct SampleRow {
 // With packing, sample i has tokens [i*T, i*T + T) of the stream: inputs of different samples do
 // not overlap, a document may go on in the next sample (where its positions start anew), and a tail
 // that does not fill a sample is left out. Without, sample i is document i, cut after T tokens or
-// filled up with places without loss. Reading is const and may be done from several threads.
+// filled up with places without loss; of pairs sample i is documents 2i and 2i + 1, a row each.
+// Reading is const and may be done from several threads.
 class Samples {
  public:
   // Errors: kInvalidArgument if sequence_length is below 1, or with packing the data is shorter
@@ -35,14 +37,18 @@ class Samples {
                                         const SamplesOptions& options);
 
   int64_t num_samples() const { return num_samples_; }
+  int64_t rows_per_sample() const { return options_.rows_per_sample; }
   int64_t sequence_length() const { return options_.sequence_length; }
   const TokenSource& source() const { return *source_; }
 
-  // Fills `row` with sample `index`. Returns whether it holds more than one document; if not, the
-  // positions are 0, 1, 2, .... Errors as TokenSource::read().
+  // Fills `row` with row `index`, the rows of sample i being those from i * rows_per_sample().
+  // Returns whether it holds more than one document; if not, the positions are 0, 1, 2, ....
+  // Errors as TokenSource::read().
   common::Result<bool> read(int64_t index, const SampleRow& row) const;
-  // How many labels read() would write that are not kNoLabel.
-  common::Result<int64_t> count_labels(int64_t index) const;
+  // How many labels read() would write for the rows of `sample` that are not kNoLabel.
+  common::Result<int64_t> count_labels(int64_t sample) const;
+  // How many tokens of row `index` predict a token of its document, with or without a label.
+  int64_t count_predictions(int64_t index) const;
 
   // Without packing, what does not fit in samples; looks at every document once. With packing none.
   struct Truncation {
@@ -54,7 +60,7 @@ class Samples {
  private:
   Samples(std::unique_ptr<TokenSource> source, const SamplesOptions& options, int64_t num_samples);
   bool write_positions(int64_t begin, std::span<int32_t> positions) const;
-  // The tokens of the stream that sample `index` holds.
+  // The tokens of the stream that row `index` holds.
   struct Range {
     int64_t begin = 0, end = 0;
   };

@@ -1,11 +1,11 @@
 #include "runtime/data/tokenize.h"
 
-#include <cstring>
+#include <algorithm>
 #include <optional>
 #include <string_view>
 #include <utility>
 
-#include "runtime/common/mapped_file.h"
+#include "runtime/data/document_reader.h"
 #include "runtime/data/json_documents.h"
 #include "runtime/data/token_file_writer.h"
 
@@ -16,16 +16,6 @@ using common::Error;
 using common::ErrorCode;
 using common::Result;
 using Clock = std::chrono::steady_clock;
-
-Error at(const LinePlace& place, const Error& error) {
-  std::string where(place.file);
-  if (place.line > 0) where.append(":").append(std::to_string(place.line));
-  return {error.code, where.append(": ").append(error.message), error.hint};
-}
-
-bool is_blank(std::string_view line) {
-  return line.find_first_not_of(" \t\r") == std::string_view::npos;
-}
 
 }  // namespace
 
@@ -38,9 +28,7 @@ struct Tokenization::State {
   std::optional<TokenFileWriter> writer;
   std::optional<bool> rows_have_labels;  // as the first row has them
   std::size_t file_index = 0;            // in options.files
-  std::optional<common::MappedFile> file;
-  std::size_t offset = 0;  // in `file`
-  int64_t line = 0;        // of `file`, read so far
+  std::optional<DocumentReader> documents;
   bool is_first_text = true;
   TokenFileHeader header;
   TokenizeCounts counts;
@@ -73,7 +61,7 @@ struct Tokenization::State {
       if (added) added = writer->add_tokens(tokens, {});
       num_tokens += static_cast<int64_t>(tokens.size());
     });
-    if (!encoded) return at(place, encoded.error());
+    if (!encoded) return error_at(place, encoded.error());
     if (!added) return added;
     if (num_tokens == 0) ++counts.empty_documents;
     return writer->end_document();
@@ -105,8 +93,19 @@ struct Tokenization::State {
 
   Result<void> add_conversation(std::string_view text, const LinePlace& place) {
     const ConversationTokenizer& conversations = *options.conversations;
-    ASSIGN_OR_RETURN(const TokenRow row, conversations.encode(text, place));
-    if (!conversations.teaches(row)) {
+    if (!conversations.has_pairs()) {
+      ASSIGN_OR_RETURN(const TokenRow row, conversations.encode(text, place));
+      return add_learned(std::span(&row, 1));
+    }
+    ASSIGN_OR_RETURN(const auto pair, conversations.encode_pair(text, place));
+    return add_learned(pair);
+  }
+
+  // The rows of one conversation: all of them, or none if one teaches nothing.
+  Result<void> add_learned(std::span<const TokenRow> rows) {
+    const ConversationTokenizer& conversations = *options.conversations;
+    if (!std::all_of(rows.begin(), rows.end(),
+                     [&](const TokenRow& row) { return conversations.teaches(row); })) {
       ++counts.unlearned_rows;
       return {};
     }
@@ -117,16 +116,19 @@ struct Tokenization::State {
                        .has_labels = !conversations.learns_all(),
                        .tokenizer = conversations.name()}));
     }
-    RETURN_IF_ERROR(writer->add_tokens(row.input_ids, row.labels));
-    return writer->end_document();
+    for (const TokenRow& row : rows) {
+      RETURN_IF_ERROR(writer->add_tokens(row.input_ids, row.labels));
+      RETURN_IF_ERROR(writer->end_document());
+    }
+    return {};
   }
 
-  Result<void> add_line(std::string_view text, const LinePlace& place) {
+  Result<void> add_row_text(std::string_view text, const LinePlace& place) {
     if (is_blank(text)) {
       ++counts.empty_documents;
       return {};
     }
-    if (options.kind == SourceKind::kJsonTokens) {
+    if (options.kind == SourceKind::kRowTokens) {
       ASSIGN_OR_RETURN(const TokenRow row, parse_token_line(text, options.num_token_ids, place));
       return add_row(row, place);
     }
@@ -135,23 +137,23 @@ struct Tokenization::State {
     return add_text(document, place);
   }
 
-  // Adds the next document of `file`, whose end lies behind `offset`.
-  Result<void> add_next() {
-    const std::span<const std::byte> bytes = file->bytes().subspan(offset);
-    const std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    if (options.kind == SourceKind::kText) {
-      offset += rest.size();
-      return add_text(rest, {.file = options.files[file_index]});
-    }
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    offset += std::min(end + 1, rest.size());
-    ++counts.lines;
-    return add_line(rest.substr(0, end), {.file = options.files[file_index], .line = ++line});
+  Result<void> add_document() {
+    const std::string_view text = documents->text();
+    const LinePlace place = documents->place();
+    if (options.kind == SourceKind::kText) return add_text(text, place);
+    ++counts.rows;
+    return add_row_text(text, place);
   }
 
   Error nothing() const {
     if (counts.unlearned_rows == 0) {
       return {ErrorCode::kInvalidArgument, "empty corpus: there is no document with a token", ""};
+    }
+    if (options.conversations->has_pairs()) {
+      return {ErrorCode::kInvalidArgument,
+              "none of the " + std::to_string(counts.unlearned_rows) +
+                  " pairs has a token of both answers within a sample",
+              "raise train.data.sequenceLength: prompt and answer share it"};
     }
     return {ErrorCode::kInvalidArgument,
             "none of the " + std::to_string(counts.unlearned_rows) +
@@ -160,18 +162,21 @@ struct Tokenization::State {
             "tokens with train.data.loss: all"};
   }
 
-  // Goes to the next file with bytes in it, if the one at work is done. Returns whether there is
-  // one.
-  Result<bool> find_work() {
+  // Goes to the next document. False if there is none.
+  Result<bool> find_document() {
+    const auto unit = options.kind == SourceKind::kText ? DocumentReader::Unit::kFile
+                                                        : DocumentReader::Unit::kRow;
     while (true) {
-      if (file && offset < file->bytes().size()) return true;
-      if (file) ++file_index;
+      if (documents) {
+        ASSIGN_OR_RETURN(const bool found, documents->next());
+        if (found) return true;
+        documents.reset();
+        ++file_index;
+      }
       if (file_index == options.files.size()) return false;
-      ASSIGN_OR_RETURN(common::MappedFile opened,
-                       common::MappedFile::open(options.files[file_index]));
-      file.emplace(std::move(opened));
-      offset = 0;
-      line = 0;
+      ASSIGN_OR_RETURN(DocumentReader opened,
+                       DocumentReader::open(options.files[file_index], unit));
+      documents.emplace(std::move(opened));
     }
   }
 };
@@ -189,15 +194,15 @@ Result<bool> Tokenization::advance(std::chrono::milliseconds slice) {
   State& s = *state_;
   const Clock::time_point stop = Clock::now() + slice;
   do {
-    ASSIGN_OR_RETURN(const bool has_work, s.find_work());
-    if (!has_work) {
+    ASSIGN_OR_RETURN(const bool found, s.find_document());
+    if (!found) {
       if (!s.writer) {
         return s.nothing();
       }
       ASSIGN_OR_RETURN(s.header, s.writer->finish());
       return true;
     }
-    RETURN_IF_ERROR(s.add_next());
+    RETURN_IF_ERROR(s.add_document());
   } while (Clock::now() < stop);
   return false;
 }

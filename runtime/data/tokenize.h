@@ -1,4 +1,4 @@
-// From text or JSON lines to a token file.
+// From texts or rows to a token file.
 #pragma once
 
 #include <chrono>
@@ -18,28 +18,28 @@ namespace lockstep::runtime {
 
 enum class SourceKind {
   kText,           // a file is a document
-  kJsonText,       // a line is an object with a text
-  kJsonTokens,     // a line is an object with input_ids
-  kConversations,  // a line is an object with what is said
+  kRowTexts,       // a row has a text
+  kRowTokens,      // a row has input_ids
+  kConversations,  // a row has what is said
   kTokenFiles,     // what `lockstep tokenize` writes
 };
 
 struct TokenizeOptions {
   std::vector<std::string> files;
   SourceKind kind = SourceKind::kText;                          // not kTokenFiles
-  std::string text_column = "text";                             // of kJsonText
-  int64_t num_token_ids = std::numeric_limits<int32_t>::max();  // kJsonTokens: ids are below it
+  std::string text_column = "text";                             // of kRowTexts
+  int64_t num_token_ids = std::numeric_limits<int32_t>::max();  // kRowTokens: ids are below it
   const ConversationTokenizer* conversations = nullptr;         // of kConversations; outlives it
 };
 
 struct TokenizeCounts {
-  int64_t lines = 0;            // of JSON read
+  int64_t rows = 0;             // read, blank lines of JSON lines among them
   int64_t empty_documents = 0;  // left out: a text without bytes, a blank line, a row without ids
   int64_t unlearned_rows = 0;   // left out: conversations without a label
 };
 
 // Writes a token file in slices of time, so that the caller can do other things in between. Memory
-// does not grow with the data: files are mapped, and a line at most is held.
+// does not grow with the data: files are mapped, see DocumentReader::text().
 class Tokenization {
  public:
   // `disk` and `tokenizer` must outlive the object.

@@ -26,17 +26,20 @@ using Kind = std::vector<std::string_view>;
 
 std::vector<Kind> kinds_of(Format format) {
   const Kind lines = {".jsonl", ".ndjson"};
+  const Kind parquet = {".parquet"};
+  const Kind tables = {".csv", ".tsv"};
+  const Kind json = {".json"};
   const Kind tokens = {".tokens"};
   const Kind text = {".txt"};
   switch (format) {
     case Format::kAuto:
-      return {lines, tokens, text};
+      return {lines, parquet, tables, json, tokens, text};
     case Format::kText:
       return {text};
     case Format::kTokens:
-      return {tokens, lines};
+      return {tokens, lines, parquet, json};
     default:
-      return {lines};
+      return {lines, parquet, tables, json};
   }
 }
 
@@ -44,6 +47,8 @@ bool is_of(const std::string& path, const Kind& kind) {
   return std::any_of(kind.begin(), kind.end(),
                      [&path](std::string_view end) { return path.ends_with(end); });
 }
+
+constexpr std::string_view kDescription = "dataset_infos.json";
 
 bool has_hidden_part(std::string_view path) {
   return path.starts_with('.') || path.find("/.") != std::string_view::npos;
@@ -154,7 +159,10 @@ Result<DataChoice> choose_data_files(const RepoTree& tree, const std::string& pa
   for (const auto& [file_path, file] : tree) {
     const bool is_visible =
         !has_hidden_part(file_path.substr(std::min(folder.size(), file_path.size())));
-    if (file_path.starts_with(folder) && is_visible) inside.push_back(file_path);
+    const bool describes_data = file_path == kDescription;
+    if (file_path.starts_with(folder) && is_visible && !describes_data) {
+      inside.push_back(file_path);
+    }
   }
   for (const Kind& kind : kinds_of(format)) {
     std::vector<std::string> files;

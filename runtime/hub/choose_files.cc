@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -21,6 +22,17 @@ constexpr std::string_view kIndex = "model.safetensors.index.json";
 
 std::string in_folder(const std::string& folder, std::string_view name) {
   return folder.empty() ? std::string(name) : folder + "/" + std::string(name);
+}
+
+// The files of these names that `folder` has.
+std::vector<std::string> those_in(const RepoTree& tree, const std::string& folder,
+                                  std::span<const std::string_view> names) {
+  std::vector<std::string> found;
+  for (const std::string_view name : names) {
+    std::string path = in_folder(folder, name);
+    if (tree.contains(path)) found.push_back(std::move(path));
+  }
+  return found;
 }
 
 // Where a model's file lies instead, for a hint.
@@ -47,12 +59,11 @@ Result<std::vector<std::string>> choose_model_files(const RepoTree& tree, const 
                  where.empty() ? "name a repository that holds a model of Transformers"
                                : "there is one in " + where + ": name that folder behind the name"};
   }
-  const auto take_if_there = [&](std::string_view name) {
-    std::string path = in_folder(folder, name);
-    if (tree.contains(path)) chosen.push_back(std::move(path));
+  const auto take = [&chosen](const std::vector<std::string>& more) {
+    chosen.insert(chosen.end(), more.begin(), more.end());
   };
-  for (const std::string_view name : common::kVocabularyFiles) take_if_there(name);
-  for (const std::string_view name : common::kTokenSettingsFiles) take_if_there(name);
+  take(those_in(tree, folder, common::kVocabularyFiles));
+  take(those_in(tree, folder, common::kTokenSettingsFiles));
   if (!weights) return chosen;
   for (const std::string_view name : {kWeights, kIndex}) {
     std::string path = in_folder(folder, name);
@@ -69,6 +80,22 @@ Result<std::vector<std::string>> choose_model_files(const RepoTree& tree, const 
       holds_pickles(tree, folder)
           ? "pytorch_model.bin is not fetched: name a revision with safetensors, often @refs/pr/N"
           : "name a repository with safetensors, or set model.init: random"};
+}
+
+Result<std::vector<std::string>> choose_tokenizer_files(const RepoTree& tree,
+                                                        const std::string& path) {
+  if (tree.contains(path)) return std::vector<std::string>{path};
+  std::vector<std::string> chosen = those_in(tree, path, common::kVocabularyFiles);
+  if (chosen.empty()) {
+    const std::string where = folder_with(tree, "tokenizer.json");
+    return Error{ErrorCode::kNotFound, "the repository has no " + in_folder(path, "tokenizer.json"),
+                 where.empty() ? "name a repository that holds a tokenizer of Transformers"
+                               : "there is one in " + where + ": name that folder behind the name"};
+  }
+  for (std::string& settings : those_in(tree, path, common::kTokenSettingsFiles)) {
+    chosen.push_back(std::move(settings));
+  }
+  return chosen;
 }
 
 std::string find_index(const std::vector<std::string>& files) {

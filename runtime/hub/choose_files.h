@@ -19,6 +19,11 @@ common::Result<std::vector<std::string>> choose_model_files(const RepoTree& tree
                                                             const std::string& folder,
                                                             bool weights);
 
+// Of a tokenizer at `path`: that file, or of that folder (empty: the root) what makes tokens and
+// says how they are used. kNotFound if nothing there makes tokens.
+common::Result<std::vector<std::string>> choose_tokenizer_files(const RepoTree& tree,
+                                                                const std::string& path);
+
 // The shards that the text of `folder`'s index names. kDataLoss for no index, or a shard that is
 // not in the repository.
 common::Result<std::vector<std::string>> choose_shards(const RepoTree& tree,
@@ -37,7 +42,8 @@ struct DataChoice {
 
 // Note [Files of a data set]
 // A path to a file or a glob, in the words of data.train, means what it says. A folder, or no path,
-// means its files of the first of these kinds that it holds: JSON lines, *.tokens, *.txt. Where
+// means its files of the first of these kinds that it holds: JSON lines, Parquet, *.csv and *.tsv,
+// *.json (but dataset_infos.json, which describes data), *.tokens, *.txt. Where
 // names tell parts apart, as in train-00000.jsonl and test/data.jsonl, data.train takes those of
 // training, and data.validation those of validation, or else of the test; names that tell no part
 // are of training.

@@ -90,6 +90,13 @@ Result<Listing> list_files(const HubSession& session, const HubReference& refere
   return listing;
 }
 
+// Where what the reference names lies on the disk.
+std::string place_of(const HubSession& session, const CommitFiles& files) {
+  const HubReference& reference = files.reference;
+  const std::string snapshot = repo_cache(session.settings.cache, reference).snapshot(files.commit);
+  return reference.path.empty() ? snapshot : snapshot + "/" + reference.path;
+}
+
 Error of_repository(const HubReference& reference, const Error& error) {
   return {error.code, repository_name(reference) + ": " + error.message, error.hint};
 }
@@ -131,7 +138,7 @@ Result<Fetched> fetch_model(const HubSession& session, const HubReference& refer
   if (!chosen) return of_repository(reference, chosen.error());
   RETURN_IF_ERROR(fetch_files(session, listing.files, *chosen, progress));
   const std::string snapshot = repo_cache(session.settings.cache, reference).snapshot(commit);
-  Fetched fetched{.place = reference.path.empty() ? snapshot : snapshot + "/" + reference.path,
+  Fetched fetched{.place = place_of(session, listing.files),
                   .num_files = static_cast<int64_t>(chosen->size()),
                   .is_known_whole = listing.is_whole};
   const std::string index = find_index(*chosen);
@@ -143,6 +150,18 @@ Result<Fetched> fetch_model(const HubSession& session, const HubReference& refer
   RETURN_IF_ERROR(fetch_files(session, listing.files, *shards, progress));
   fetched.num_files += static_cast<int64_t>(shards->size());
   return fetched;
+}
+
+Result<Fetched> fetch_tokenizer(const HubSession& session, const HubReference& reference,
+                                const std::string& commit, FetchProgress& progress) {
+  ASSIGN_OR_RETURN(const Listing listing, list_files(session, reference, commit));
+  const Result<std::vector<std::string>> chosen =
+      choose_tokenizer_files(listing.files.tree, reference.path);
+  if (!chosen) return of_repository(reference, chosen.error());
+  RETURN_IF_ERROR(fetch_files(session, listing.files, *chosen, progress));
+  return Fetched{.place = place_of(session, listing.files),
+                 .num_files = static_cast<int64_t>(chosen->size()),
+                 .is_known_whole = listing.is_whole};
 }
 
 Result<Fetched> fetch_data(const HubSession& session, const HubReference& reference,

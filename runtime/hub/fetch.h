@@ -32,6 +32,11 @@ common::Result<Fetched> fetch_model(const HubSession& session,
                                     const std::string& commit, bool weights,
                                     FetchProgress& progress);
 
+// A tokenizer: the file that the reference names, or the folder. Blocks and fails as above.
+common::Result<Fetched> fetch_tokenizer(const HubSession& session,
+                                        const common::HubReference& reference,
+                                        const std::string& commit, FetchProgress& progress);
+
 // The files of a data set, as a pattern in the words of data.train. Blocks and fails as above.
 common::Result<Fetched> fetch_data(const HubSession& session, const common::HubReference& reference,
                                    const std::string& commit, DataPart part,

@@ -114,12 +114,18 @@ Result<HubSettings> read_hub_settings(const EnvLookup& env) {
   }
   settings.is_offline = says_yes(first_set(env, {"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"}));
   ASSIGN_OR_RETURN(settings.token, read_token(env, home));
-  ASSIGN_OR_RETURN(settings.proxies.http,
-                   check_proxy("HTTP_PROXY", first_set(env, {"http_proxy", "HTTP_PROXY"})));
-  ASSIGN_OR_RETURN(settings.proxies.https,
-                   check_proxy("HTTPS_PROXY", first_set(env, {"https_proxy", "HTTPS_PROXY"})));
-  settings.proxies.no_proxy = first_set(env, {"no_proxy", "NO_PROXY"});
+  ASSIGN_OR_RETURN(settings.proxies, read_proxies(env));
   return settings;
+}
+
+Result<ProxySettings> read_proxies(const EnvLookup& env) {
+  ProxySettings proxies;
+  ASSIGN_OR_RETURN(proxies.http,
+                   check_proxy("HTTP_PROXY", first_set(env, {"http_proxy", "HTTP_PROXY"})));
+  ASSIGN_OR_RETURN(proxies.https,
+                   check_proxy("HTTPS_PROXY", first_set(env, {"https_proxy", "HTTPS_PROXY"})));
+  proxies.no_proxy = first_set(env, {"no_proxy", "NO_PROXY"});
+  return proxies;
 }
 
 std::optional<Url> proxy_for(const ProxySettings& proxies, const Url& url) {

@@ -33,6 +33,10 @@ using EnvLookup = std::function<std::optional<std::string>(const std::string&)>;
 // carry (it is not shown), no place for a cache, a proxy that is no plain HTTP proxy.
 common::Result<HubSettings> read_hub_settings(const EnvLookup& env);
 
+// $HTTP_PROXY, $HTTPS_PROXY and $NO_PROXY, in small letters or large ones. kInvalidArgument names
+// the variable that is no plain HTTP proxy.
+common::Result<ProxySettings> read_proxies(const EnvLookup& env);
+
 // The proxy on the way to `url`; nothing if there is none. Never one for loopback.
 std::optional<Url> proxy_for(const ProxySettings& proxies, const Url& url);
 

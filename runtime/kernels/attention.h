@@ -35,6 +35,30 @@ int64_t attention_scratch_elems(const AttentionShape& shape, DType dtype = DType
 void attention_forward(const AttentionShape& shape, ConstValues qkv, Values out, float* log_sum_exp,
                        float* scratch);
 
+// Note [Keys and values of earlier rows]
+// Text is made a token at a time: a row attends to keys and values that earlier calls have left.
+// They are kept as the kernel reads them, in panels, so that a new row costs one pass over them and
+// no packing. A row has the bits that attention_forward() gives it in the whole sequence.
+
+// Floats of keys and values of at most `capacity` rows: per key/value head K transposed,
+// [capacity/32][D][32], and V, [D/32][capacity][32], sizes rounded up to 32.
+int64_t attention_cache_elems(const AttentionShape& shape, int64_t capacity);
+// Floats of scratch for attention_extend() on a cache of `capacity` rows.
+int64_t attention_extend_scratch_elems(int64_t capacity);
+
+// Keys and values of one layer and sequence.
+struct AttentionCache {
+  float* rows = nullptr;  // [attention_cache_elems()], 64-byte aligned, first zero
+  int64_t capacity = 0;   // rows that it has room for
+  int64_t num_rows = 0;   // rows that are in it
+};
+
+// Puts rows behind those of the cache, and attends from them to all that are in it then. fp32.
+//   shape: batch 1, seq the new rows; positions are not read. cache.num_rows + seq <= capacity.
+//   qkv, out: as attention_forward(), of the new rows. The caller counts cache.num_rows up.
+void attention_extend(const AttentionShape& shape, const float* qkv, const AttentionCache& cache,
+                      float* out, float* scratch);
+
 // Gradient of attention_forward.
 //   d_out: [B*T, H*D].  d_qkv: [B*T, (H+2G)*D]; written (not accumulated).
 void attention_backward(const AttentionShape& shape, ConstValues qkv, ConstValues out,

@@ -33,7 +33,7 @@ struct AttentionLayout {
 };
 
 // Not `constexpr` in a header of shared inline code: each user gets a copy of its own (see
-// Note [One source, three instruction sets]).
+// Note [One source, four instruction sets]).
 static inline __attribute__((always_inline)) AttentionLayout attention_layout(int64_t seq,
                                                                               int64_t head_dim) {
   const int64_t padded_seq = (seq + kPanelCols - 1) / kPanelCols * kPanelCols;
@@ -59,6 +59,26 @@ static inline __attribute__((always_inline)) AttentionLayout attention_layout(in
   layout.wide_value = layout.wide_key + wide;
   layout.wide_out = layout.wide_value + wide;
   layout.num_elems_with_wide = layout.wide_out + wide + 16;
+  return layout;
+}
+
+// Where keys and values of a key/value head lie in a cache, see Note [Keys and values of earlier
+// rows].
+struct AttentionCacheLayout {
+  int64_t padded_rows = 0;   // capacity rounded up to 32
+  int64_t rows_by_key = 0;   // V; K lies before it
+  int64_t num_elems = 0;     // of a head
+  int64_t score_stride = 0;  // of the scratch: [8][score_stride], then log_sum_exp of all rows
+};
+
+static inline __attribute__((always_inline)) AttentionCacheLayout attention_cache_layout(
+    int64_t capacity, int64_t head_dim) {
+  const int64_t padded_dim = (head_dim + kPanelCols - 1) / kPanelCols * kPanelCols;
+  AttentionCacheLayout layout;
+  layout.padded_rows = (capacity + kPanelCols - 1) / kPanelCols * kPanelCols;
+  layout.rows_by_key = layout.padded_rows * head_dim;
+  layout.num_elems = layout.rows_by_key + layout.padded_rows * padded_dim;
+  layout.score_stride = layout.padded_rows + 16;
   return layout;
 }
 

@@ -6,6 +6,7 @@
 // Shapes: R rows (batch * time), C channels, F feed-forward size, V vocabulary.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "runtime/kernels/typed_values.h"
@@ -81,11 +82,11 @@ void softcap_forward(int64_t n, float cap, float* x);
 //   y: what forward made; d: [n], in place.
 void softcap_backward(int64_t n, float cap, const float* y, float* d);
 
-// Token rows of `table` [V, C] to y [R, C]; and the sum of dy rows into d_table [V, C] (zeroed
-// first).
+// Token rows of `table` [V, C] to y [R, C]; and `factor` times the rows of dy added to those of
+// d_table [V, C], in order.
 void embedding_forward(int64_t rows, int64_t channels, const int32_t* tokens, ConstValues table,
                        float* y);
-void embedding_backward(int64_t rows, int64_t channels, int64_t vocab, const int32_t* tokens,
+void embedding_backward(int64_t rows, int64_t channels, const int32_t* tokens, float factor,
                         const float* dy, float* d_table);
 
 // The softmax of each row, in place; x: [rows, n].
@@ -107,6 +108,27 @@ void add_in_place(int64_t n, const float* x, float* y);
 // y += factor * x, and y = factor * x (which may be y), over n elements.
 void add_scaled(int64_t n, float factor, const float* x, float* y);
 void scale(int64_t n, float factor, const float* x, float* y);
+// y = x + distance (y may be x), over n elements.
+void shift(int64_t n, float distance, const float* x, float* y);
+
+// y += x in every row.  x: [n]; y: [rows, n].
+void add_to_rows(int64_t rows, int64_t n, const float* x, float* y);
+// Sums of columns, row by row; on a GPU by parts of 64 rows.  x: [rows, n]; sums: [n], written.
+void sum_columns(int64_t rows, int64_t n, ConstValues x, float* sums);
+// Copies `width` columns of each row; strides are distances of rows.
+void copy_columns(int64_t rows, int64_t width, const float* from, int64_t from_stride, float* to,
+                  int64_t to_stride);
+
+// Multiplies elements by 0 or by `kept`: element i by 0 if 16 bits of Philox's words for the
+// counter (i / 8, counter) are below dropped_below, the low half of word j for i % 8 = 2 j and the
+// high one for 2 j + 1.  x: [n], in place.
+struct DropoutDraw {
+  uint64_t key = 0;
+  std::array<uint32_t, 3> counter{};
+  uint32_t dropped_below = 0;  // of 2^16
+  float kept = 1;
+};
+void dropout(const DropoutDraw& draw, int64_t n, float* x);
 
 // One step of Adam or AdamW, in PyTorch's arithmetic order (source: torch.optim).
 // Doubles, because 1 - beta2 taken in fp32 is off by 1e-5; each derived factor is rounded once.
@@ -136,7 +158,7 @@ void sgd(const SgdStep& step, int64_t n, const float* gradient, float* weight, f
 inline constexpr int64_t kNormChunkElems = 1024;
 void sum_squares_chunks(int64_t n, const float* x, double* chunk_sums);
 
-// The instruction set in use: "avx512", "avx2" or "plain". It is the best that the processor has,
+// The kernels in use: "cuda", "avx512", "avx2" or "plain"; of a processor the best that it has,
 // or the one that the environment variable LOCKSTEP_ISA names; decided at the first call of a
 // kernel. Throws std::runtime_error (as every kernel does) if LOCKSTEP_ISA names one that is not
 // there.

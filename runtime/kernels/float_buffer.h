@@ -1,13 +1,14 @@
-// An owned, cache-line aligned, zeroed array of floats, and how much memory all of them take.
+// An owned, cache-line aligned, zeroed array of floats in the device's memory, and how much all of
+// them take.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
-#include <new>
 #include <span>
+
+#include "runtime/kernels/device.h"
 
 namespace lockstep::runtime {
 
@@ -26,12 +27,10 @@ struct BufferBytes {
 };
 inline BufferBytes float_buffer_bytes;
 
-inline constexpr std::align_val_t kBufferAlignment{64};
-
 struct FreeBuffer {
   size_t num_bytes = 0;
   void operator()(float* data) const {
-    ::operator delete(data, kBufferAlignment);
+    device().release(data);
     float_buffer_bytes.add(-static_cast<int64_t>(num_bytes));
   }
 };
@@ -41,10 +40,9 @@ class FloatBuffer {
   FloatBuffer() = default;
   explicit FloatBuffer(int64_t num_elems)
       : num_elems_(num_elems),
-        data_(static_cast<float*>(::operator new(num_bytes(), kBufferAlignment)),
-              FreeBuffer{num_bytes()}) {
+        data_(static_cast<float*>(device().allocate(num_bytes())), FreeBuffer{num_bytes()}) {
     float_buffer_bytes.add(static_cast<int64_t>(num_bytes()));
-    std::memset(data_.get(), 0, num_bytes());
+    clear_floats(num_elems, data_.get());
   }
 
   float* data() const { return data_.get(); }

@@ -1,13 +1,15 @@
 #include "runtime/kernels/gemm.h"
 
 #include <algorithm>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include <dnnl.h>
 
-#include "runtime/kernels/elementwise.h"
+#include "runtime/kernels/device.h"
+#include "runtime/kernels/kernel_table.h"
 #include "runtime/kernels/matmul.h"
 #include "runtime/kernels/one_openmp_thread.h"
 
@@ -52,7 +54,7 @@ ConstMatrix widened(ConstMatrix from, int64_t rows, int64_t cols, std::vector<fl
   if (from.transpose == Transpose::kYes) std::swap(rows, cols);
   wide.resize(static_cast<size_t>(rows * cols));
   for (int64_t row = 0; row < rows; ++row) {
-    widen(cols, from.data.from(row * from.leading), wide.data() + row * cols);
+    chosen_kernels().widen(cols, from.data.from(row * from.leading), wide.data() + row * cols);
   }
   return {wide.data(), cols, from.transpose};
 }
@@ -86,6 +88,7 @@ void gemm_on(ProductPath path, const GemmShape& shape, ConstMatrix a, ConstMatri
   const bool refused =
       overlaps(a, shape.m, shape.k) || overlaps(b, shape.k, shape.n) || c_leading < shape.n;
   const int status = refused ? dnnl_invalid_arguments : product(shape, a, b, beta, c, c_leading);
+  if (status == dnnl_out_of_memory) throw std::bad_alloc();
   if (status != dnnl_success) {
     throw std::runtime_error("gemm of " + std::string(to_string(a.data.dtype)) +
                              " refused with oneDNN status " + std::to_string(status) + ": " +
@@ -95,6 +98,11 @@ void gemm_on(ProductPath path, const GemmShape& shape, ConstMatrix a, ConstMatri
 
 void gemm(const GemmShape& shape, ConstMatrix a, ConstMatrix b, float beta, float* c,
           int64_t c_leading) {
+  device().gemm(shape, a, b, beta, c, c_leading);
+}
+
+void processor_gemm(const GemmShape& shape, ConstMatrix a, ConstMatrix b, float beta, float* c,
+                    int64_t c_leading) {
   gemm_on(product_path(a.data.dtype), shape, a, b, beta, c, c_leading);
 }
 

@@ -1,4 +1,5 @@
-// The one matrix product of the runtime: row-major, single-threaded, fp32 sums, oneDNN behind it.
+// The one matrix product of the runtime: row-major, fp32 sums; single-threaded with oneDNN behind
+// it on the processor, cuBLAS on a GPU.
 #pragma once
 
 #include <cstdint>
@@ -31,10 +32,13 @@ struct ConstMatrix {
 // The bits of C depend on its operands, their type and path, shape, transposes and leading
 // distances and on the kind of processor (not on LOCKSTEP_ISA), never on addresses or on the number
 // of threads or ranks.
-// Throws std::invalid_argument if the operands are of two types, std::runtime_error naming the
-// shape if the library refuses the call; C is then unspecified.
+// Throws std::invalid_argument if the operands are of two types, std::bad_alloc if memory is used
+// up, std::runtime_error naming the shape if the library refuses the call; C is then unspecified.
 void gemm(const GemmShape& shape, ConstMatrix a, ConstMatrix b, float beta, float* c,
           int64_t c_leading);
+// gemm() where the processor is the device.
+void processor_gemm(const GemmShape& shape, ConstMatrix a, ConstMatrix b, float beta, float* c,
+                    int64_t c_leading);
 
 // Note [Paths of a product]
 // kNative: the library multiplies the operands as they are stored. kWidened: they are copied to

@@ -1,9 +1,7 @@
-// Table look-ups and sizes: what needs no vector instructions.
+// Angles of the rotary embedding: what needs no vector instructions.
 #include <cmath>
 #include <vector>
 
-#include "runtime/kernels/attention.h"
-#include "runtime/kernels/attention_layout.h"
 #include "runtime/kernels/elementwise.h"
 
 namespace lockstep::runtime {
@@ -34,18 +32,6 @@ void rotary_table(int64_t seq, int64_t head_dim, double theta, float* table) {
   std::vector<float> frequencies(static_cast<size_t>(head_dim / 2));
   rotary_frequencies(head_dim, theta, frequencies.data());
   rotary_table(seq, head_dim, frequencies.data(), 1.0F, table);
-}
-
-void embedding_forward(int64_t rows, int64_t channels, const int32_t* tokens, ConstValues table,
-                       float* y) {
-  for (int64_t row = 0; row < rows; ++row) {
-    widen(channels, table.from(tokens[row] * channels), y + row * channels);
-  }
-}
-
-int64_t attention_scratch_elems(const AttentionShape& shape, DType dtype) {
-  const AttentionLayout layout = attention_layout(shape.seq, shape.head_dim);
-  return dtype == DType::kFp32 ? layout.num_elems : layout.num_elems_with_wide;
 }
 
 }  // namespace lockstep::runtime

@@ -3,7 +3,10 @@
 
 #include <cstdint>
 
+#include "runtime/kernels/attention.h"
 #include "runtime/kernels/typed_values.h"
+#include "runtime/model/dropout.h"
+#include "runtime/model/span_loss.h"
 #include "runtime/model/unit.h"
 
 namespace lockstep::runtime {
@@ -14,6 +17,13 @@ struct BatchShape {
   int64_t rows() const { return batch * seq; }
 };
 
+// What of a micro-batch kernels read, in the device's memory.
+struct DeviceRows {
+  const int32_t* tokens = nullptr;
+  const int32_t* labels = nullptr;
+  const int32_t* positions = nullptr;
+};
+
 // What a micro-batch brings in, and what comes out at its end.
 struct MicroBatchIo {
   const int32_t* tokens = nullptr;  // [rows]
@@ -21,8 +31,17 @@ struct MicroBatchIo {
   // [rows]: place of each token in its document, as AttentionShape::positions; null: a sequence is
   // one document.
   const int32_t* positions = nullptr;
-  float loss_scale = 1;  // 1 / loss tokens of the global batch
-  double loss_sum = 0;   // written by the head, forward and backward: sum over its tokens, unscaled
+  float loss_scale = 1;                  // 1 / loss tokens of the global batch
+  const TrainingPlace* place = nullptr;  // null: not in training, nothing is dropped
+  const SpanLoss* span_loss = nullptr;   // null: the loss is the sum over all labels
+  double loss_sum = 0;  // written by the head, forward and backward: sum over its tokens or as
+                        // span_loss says, unscaled
+  // Copies of the first three where the device does not read the host's memory: the decoder's.
+  const DeviceRows* copies = nullptr;
+
+  DeviceRows on_device() const {
+    return copies != nullptr ? *copies : DeviceRows{tokens, labels, positions};
+  }
 };
 
 // Floats that forward leaves for backward, by what it takes to have them again.
@@ -47,6 +66,14 @@ struct BlockBuffers {
   // where the head's part of its gradient is written. See Note [Tied embeddings].
   ConstValues tied_weight;
   float* tied_gradient = nullptr;  // null if the embedding is frozen
+  // Of a layer with adapters, [their unit's elements]: weights of the block's type, and for
+  // backward where their gradient is written. See Note [Units of adapters].
+  ConstValues adapters;
+  float* adapter_gradients = nullptr;
+  // Of a layer that goes on from earlier rows, fp32 and forward only: its cache, and
+  // attention_extend()'s scratch. Null: the micro-batch is all that there is.
+  const AttentionCache* cache = nullptr;
+  float* cache_scratch = nullptr;
 };
 
 // Note [Precision of a block]

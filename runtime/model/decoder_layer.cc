@@ -6,6 +6,7 @@
 #include <cassert>
 
 #include "runtime/kernels/attention.h"
+#include "runtime/kernels/device.h"
 #include "runtime/kernels/elementwise.h"
 #include "runtime/model/layer_shapes.h"
 
@@ -14,12 +15,15 @@ namespace lockstep::runtime {
 using common::TensorRole;
 
 DecoderLayer::DecoderLayer(const common::ModelConfig& config, int64_t index,
-                           std::span<const float> rotary_table, DType dtype)
+                           std::span<const float> rotary_table, DType dtype,
+                           const common::LoraConfig& lora)
     : config_(config),
       family_(common::family_of(config)),
       rotary_table_(rotary_table),
       window_(config.window_of(index)),
       dtype_(dtype),
+      lora_(lora),
+      adapters_(config, lora, index, dtype),
       unit_(layer_unit(config, index)),
       norm_(config, config.hidden_size) {}
 
@@ -31,7 +35,9 @@ int64_t DecoderLayer::offset_of(TensorRole role) const {
 }
 
 DecoderLayer::Half DecoderLayer::attention_half() const {
-  return {.norm = offset_of(TensorRole::kNorm1),
+  return {.first_role = TensorRole::kQkv,
+          .last_role = TensorRole::kAttentionOut,
+          .norm = offset_of(TensorRole::kNorm1),
           .first = offset_of(TensorRole::kQkv),
           .first_bias = offset_of(TensorRole::kQkvBias),
           .last = offset_of(TensorRole::kAttentionOut),
@@ -40,7 +46,9 @@ DecoderLayer::Half DecoderLayer::attention_half() const {
 }
 
 DecoderLayer::Half DecoderLayer::mlp_half() const {
-  return {.norm = offset_of(TensorRole::kNorm2),
+  return {.first_role = TensorRole::kGateUp,
+          .last_role = TensorRole::kDown,
+          .norm = offset_of(TensorRole::kNorm2),
           .first = offset_of(TensorRole::kGateUp),
           .first_bias = offset_of(TensorRole::kGateUpBias),
           .last = offset_of(TensorRole::kDown),
@@ -49,13 +57,24 @@ DecoderLayer::Half DecoderLayer::mlp_half() const {
 }
 
 DecoderLayer::Run DecoderLayer::run_of(const BatchShape& shape, ConstValues params,
-                                       const BlockBuffers& buffers, float* gradients) const {
+                                       const MicroBatchIo& io, const BlockBuffers& buffers,
+                                       float* gradients) const {
   return {.shape = shape,
           .params = params,
           .buffers = buffers,
-          .layout = layout_of(config_, shape, dtype_),
+          .layout = layout_of(config_, shape, dtype_, lora_),
+          .io = io,
           .gradients = gradients,
           .rows = shape.rows()};
+}
+
+AdapterCall DecoderLayer::adapter_call(const Run& run) const {
+  return {.rows = run.rows,
+          .params = run.buffers.adapters,
+          .gradients = run.buffers.adapter_gradients,
+          .place = run.io.place,
+          .scratch = run.buffers.scratch,
+          .layout = &run.layout.scratch};
 }
 
 LinearShape DecoderLayer::product(const Run& run, int64_t in, int64_t out) const {
@@ -71,12 +90,12 @@ LinearShape DecoderLayer::mlp_end(const Run& run) const {
 }
 
 SavedElems DecoderLayer::saved_elems(const BatchShape& shape) const {
-  const common::LayerLayout layout = layout_of(config_, shape, dtype_);
+  const common::LayerLayout layout = layout_of(config_, shape, dtype_, lora_);
   return {.dear = layout.dear.num_elems, .cheap = layout.cheap.num_elems};
 }
 
 int64_t DecoderLayer::scratch_elems(const BatchShape& shape) const {
-  return layout_of(config_, shape, dtype_).scratch.num_elems;
+  return layout_of(config_, shape, dtype_, lora_).scratch.num_elems;
 }
 
 ConstValues DecoderLayer::operand(int64_t n, const float* floats, float* part) const {
@@ -97,9 +116,11 @@ ConstValues DecoderLayer::input_of(const Run& run, const Half& half, const float
 void DecoderLayer::begin_half(const Run& run, const Half& half, const LinearShape& shape,
                               ConstValues in, float* wide) const {
   linear_forward(shape, in, run.params.from(half.first), wide);
-  if (half.first_bias < 0) return;
-  add_bias(shape, run.params.from(half.first_bias), wide,
-           run.buffers.scratch + run.layout.scratch.wide);
+  if (half.first_bias >= 0) {
+    add_bias(shape, run.params.from(half.first_bias), wide,
+             run.buffers.scratch + run.layout.scratch.wide);
+  }
+  adapters_.add_forward(half.first_role, adapter_call(run), in, wide, shape.out);
 }
 
 void DecoderLayer::make_part(const Run& run, const Half& half, const LinearShape& shape,
@@ -109,6 +130,7 @@ void DecoderLayer::make_part(const Run& run, const Half& half, const LinearShape
   float* const raw = half.norm_after < 0 ? part : saved_part;
   linear_forward(shape, in, run.params.from(half.last), raw);
   if (half.last_bias >= 0) add_bias(shape, run.params.from(half.last_bias), raw, wide);
+  adapters_.add_forward(half.last_role, adapter_call(run), in, raw, shape.out);
   if (half.norm_after < 0) return;
   norm_.forward(run.rows, raw, run.params.from(half.norm_after), part, stats, wide);
 }
@@ -116,16 +138,18 @@ void DecoderLayer::make_part(const Run& run, const Half& half, const LinearShape
 void DecoderLayer::end_half(const Run& run, const Half& half, const LinearShape& shape,
                             ConstValues in, const float* x, float* out) const {
   const int64_t stream = run.rows * config_.hidden_size;
-  std::copy_n(x, stream, out);
+  copy_floats(stream, x, out);
   if (common::has_separate_parts(config_)) {
     add_scaled(stream, static_cast<float>(config_.residual_multiplier),
                run.buffers.scratch + run.layout.scratch.part, out);
     return;
   }
   linear_forward_add(shape, in, run.params.from(half.last), out);
-  if (half.last_bias < 0) return;
-  add_bias(shape, run.params.from(half.last_bias), out,
-           run.buffers.scratch + run.layout.scratch.wide);
+  if (half.last_bias >= 0) {
+    add_bias(shape, run.params.from(half.last_bias), out,
+             run.buffers.scratch + run.layout.scratch.wide);
+  }
+  adapters_.add_forward(half.last_role, adapter_call(run), in, out, shape.out);
 }
 
 std::array<DecoderLayer::HeadRows, 2> DecoderLayer::head_rows(const Run& run) const {
@@ -179,7 +203,7 @@ void DecoderLayer::activate(const Run& run) const {
 void DecoderLayer::forward(const BatchShape& shape, ConstValues params, MicroBatchIo& io,
                            const BlockBuffers& buffers) const {
   recompute(shape, params, io, buffers, Recompute::kAll);
-  const Run run = run_of(shape, params, buffers, nullptr);
+  const Run run = run_of(shape, params, io, buffers, nullptr);
   const common::LayerLayout::Cheap& cheap = run.layout.cheap;
   if (!common::has_separate_parts(config_)) activate(run);
   end_half(run, mlp_half(), mlp_end(run), typed(buffers.scratch + run.layout.scratch.act),
@@ -188,11 +212,11 @@ void DecoderLayer::forward(const BatchShape& shape, ConstValues params, MicroBat
 
 void DecoderLayer::recompute(const BatchShape& shape, ConstValues params, const MicroBatchIo& io,
                              const BlockBuffers& buffers, Recompute what) const {
-  const Run run = run_of(shape, params, buffers, nullptr);
+  const Run run = run_of(shape, params, io, buffers, nullptr);
   const common::LayerLayout::Cheap& cheap = run.layout.cheap;
   const common::LayerLayout::Scratch& temp = run.layout.scratch;
   const int64_t hidden = config_.hidden_size;
-  const AttentionShape heads = attention_shape(config_, shape, window_, io.positions);
+  const AttentionShape heads = attention_shape(config_, shape, window_, io.on_device().positions);
   const LinearShape qkv_product = product(run, hidden, heads.qkv_row_elems());
   const LinearShape gate_up_product =
       product(run, hidden, common::feed_forward_rows(family_, config_));
@@ -209,10 +233,13 @@ void DecoderLayer::recompute(const BatchShape& shape, ConstValues params, const 
              wide_qkv);
   norm_heads(run, wide_qkv);
   if (!rotary_table_.empty()) {
-    rotary_forward(rotary_shape(config_, shape, io.positions), rotary_table_.data(), wide_qkv);
+    rotary_forward(rotary_shape(config_, shape, heads.positions), rotary_table_.data(), wide_qkv);
   }
   if (is_mixed()) narrow(run.rows * qkv_product.out, wide_qkv, qkv);
-  if (what == Recompute::kAll) {
+  if (buffers.cache != nullptr) {
+    attention_extend(heads, wide_qkv, *buffers.cache, buffers.dear + run.layout.dear.attention,
+                     buffers.cache_scratch);
+  } else if (what == Recompute::kAll) {
     attention_forward(heads, qkv, attention, buffers.dear + run.layout.dear.log_sum_exp,
                       buffers.scratch + temp.attention_work);
   }

@@ -8,6 +8,7 @@
 #include "runtime/common/layer_layout.h"
 #include "runtime/common/model_family.h"
 #include "runtime/kernels/elementwise.h"
+#include "runtime/model/adapters.h"
 #include "runtime/model/block.h"
 #include "runtime/model/experts.h"
 #include "runtime/model/linear.h"
@@ -19,10 +20,14 @@ class DecoderLayer final : public Block {
  public:
   // rotary_table: [T, rotary_dim] as rotary_values() gives it, T at least the longest sequence;
   // borrowed, must outlive this object. Empty for a family with learned positions.
+  //   lora: with adapters unit() is frozen.
   DecoderLayer(const common::ModelConfig& config, int64_t index,
-               std::span<const float> rotary_table, DType dtype = DType::kFp32);
+               std::span<const float> rotary_table, DType dtype = DType::kFp32,
+               const common::LoraConfig& lora = {});
 
   const Unit& unit() const override { return unit_; }
+  // Without tensors unless there are adapters.
+  const Unit& adapter_unit() const { return adapters_.unit(); }
   SavedElems saved_elems(const BatchShape& shape) const override;
   int64_t scratch_elems(const BatchShape& shape) const override;
   void forward(const BatchShape& shape, ConstValues params, MicroBatchIo& io,
@@ -35,6 +40,8 @@ class DecoderLayer final : public Block {
  private:
   // Attention or feed-forward: where its weights lie in the unit; -1: the family has none.
   struct Half {
+    common::TensorRole first_role = common::TensorRole::kQkv;  // of products with adapters
+    common::TensorRole last_role = common::TensorRole::kAttentionOut;
     int64_t norm = -1;
     int64_t first = -1;  // the product that begins it
     int64_t first_bias = -1;
@@ -48,6 +55,7 @@ class DecoderLayer final : public Block {
     ConstValues params;
     const BlockBuffers& buffers;
     common::LayerLayout layout;
+    const MicroBatchIo& io;
     float* gradients = nullptr;
     int64_t rows = 0;
   };
@@ -63,8 +71,9 @@ class DecoderLayer final : public Block {
   int64_t offset_of(common::TensorRole role) const;
   Half attention_half() const;
   Half mlp_half() const;
-  Run run_of(const BatchShape& shape, ConstValues params, const BlockBuffers& buffers,
-             float* gradients) const;
+  Run run_of(const BatchShape& shape, ConstValues params, const MicroBatchIo& io,
+             const BlockBuffers& buffers, float* gradients) const;
+  AdapterCall adapter_call(const Run& run) const;
   LinearShape product(const Run& run, int64_t in, int64_t out) const;
   LinearShape attention_end(const Run& run) const;
   LinearShape mlp_end(const Run& run) const;
@@ -115,6 +124,8 @@ class DecoderLayer final : public Block {
   std::span<const float> rotary_table_;
   int64_t window_;
   DType dtype_;
+  common::LoraConfig lora_;
+  Adapters adapters_;
   Unit unit_;
   Norm norm_;
 };

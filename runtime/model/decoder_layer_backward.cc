@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "runtime/kernels/attention.h"
+#include "runtime/kernels/device.h"
 #include "runtime/kernels/elementwise.h"
 #include "runtime/model/decoder_layer.h"
 #include "runtime/model/layer_shapes.h"
@@ -12,7 +13,7 @@ using common::LayerLayout;
 
 void DecoderLayer::backward(const BatchShape& shape, ConstValues params, MicroBatchIo& io,
                             const BlockBuffers& buffers, float* gradients) const {
-  const Run run = run_of(shape, params, buffers, gradients);
+  const Run run = run_of(shape, params, io, buffers, gradients);
   if (config_.has_experts()) {
     experts_half_backward(run);
   } else {
@@ -36,7 +37,7 @@ const float* DecoderLayer::part_gradient(const Run& run, const Half& half, const
                    at(run.gradients, half.norm_after), wide);
     d = part;
   }
-  if (half.last_bias >= 0) bias_gradient(shape, d, at(run.gradients, half.last_bias), wide);
+  if (half.last_bias >= 0) bias_gradient(shape, d, at(run.gradients, half.last_bias));
   return d;
 }
 
@@ -48,13 +49,14 @@ void DecoderLayer::begin_half_backward(const Run& run, const Half& half, const L
   const ConstValues in = input_of(run, half, x, stats);
   linear_weight_gradient(shape, d, in, at(run.gradients, half.first));
   linear_input_gradient(shape, d, run.params.from(half.first), d_normed);
+  adapters_.backward(half.first_role, adapter_call(run), in, d, shape.out, d_normed);
   if (half.norm >= 0) {
     norm_.backward(run.rows, x, run.params.from(half.norm), stats, d_normed, dy, dx,
                    at(run.gradients, half.norm), wide);
     return;
   }
   const int64_t stream = run.rows * config_.hidden_size;
-  if (dx != dy) std::copy_n(dy, stream, dx);
+  if (dx != dy) copy_floats(stream, dy, dx);
   add_in_place(stream, d_normed, dx);
 }
 
@@ -77,6 +79,10 @@ void DecoderLayer::mlp_half_backward(const Run& run) const {
       operand(run.rows * config_.hidden_size, d_part, buffers.scratch + temp.d_residual);
 
   linear_input_gradient(last, dy, run.params.from(half.last), d_act);
+  if (adapters_.has(half.last_role)) {
+    activate(run);  // the next kernel makes it too, but wants all of its gradient
+    adapters_.backward(half.last_role, adapter_call(run), act, dy, last.out, d_act);
+  }
   const Values d_gate_up = gate_up;
   if (!family_.is_gated) {
     gelu_backward(gelu(), run.rows * ff, gate_up, d_act, d_gate_up, act);
@@ -87,8 +93,7 @@ void DecoderLayer::mlp_half_backward(const Run& run) const {
   }
   linear_weight_gradient(last, dy, act, at(run.gradients, half.last));
   if (half.first_bias >= 0) {
-    bias_gradient(first, d_gate_up, at(run.gradients, half.first_bias),
-                  buffers.scratch + temp.wide);
+    bias_gradient(first, d_gate_up, at(run.gradients, half.first_bias));
   }
   begin_half_backward(run, half, first, d_gate_up, buffers.cheap + cheap.x_mid,
                       buffers.cheap + cheap.stats2, buffers.dy, buffers.dx);
@@ -115,7 +120,8 @@ void DecoderLayer::attention_half_backward(const Run& run, const MicroBatchIo& i
   const LayerLayout::Cheap& cheap = run.layout.cheap;
   const LayerLayout::Scratch& temp = run.layout.scratch;
   const Half half = attention_half();
-  const AttentionShape heads = attention_shape(config_, run.shape, window_, io.positions);
+  const AttentionShape heads =
+      attention_shape(config_, run.shape, window_, io.on_device().positions);
   const LinearShape last = attention_end(run);
   const LinearShape first = product(run, config_.hidden_size, heads.qkv_row_elems());
   const ConstValues attention = typed(buffers.dear + run.layout.dear.attention);
@@ -129,17 +135,17 @@ void DecoderLayer::attention_half_backward(const Run& run, const MicroBatchIo& i
 
   linear_weight_gradient(last, dy, attention, at(run.gradients, half.last));
   linear_input_gradient(last, dy, run.params.from(half.last), d_attention);
+  adapters_.backward(half.last_role, adapter_call(run), attention, dy, last.out, d_attention);
   attention_backward(heads, typed(buffers.cheap + cheap.qkv), attention,
                      buffers.dear + run.layout.dear.log_sum_exp, d_attention, wide_d_qkv,
                      buffers.scratch + temp.attention_work);
   if (!rotary_table_.empty()) {
-    rotary_backward(rotary_shape(config_, run.shape, io.positions), rotary_table_.data(),
+    rotary_backward(rotary_shape(config_, run.shape, heads.positions), rotary_table_.data(),
                     wide_d_qkv);
   }
   norm_heads_backward(run, wide_d_qkv);
   if (half.first_bias >= 0) {
-    bias_gradient(first, wide_d_qkv, at(run.gradients, half.first_bias),
-                  buffers.scratch + temp.wide);
+    bias_gradient(first, wide_d_qkv, at(run.gradients, half.first_bias));
   }
   const ConstValues d_qkv = operand(run.rows * first.out, wide_d_qkv, wide_d_qkv);
   begin_half_backward(run, half, first, d_qkv, buffers.x, buffers.cheap + cheap.stats1, d_mid,

@@ -1,11 +1,11 @@
 #include "runtime/model/embedding.h"
 
-#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <string>
 
 #include "runtime/common/model_family.h"
+#include "runtime/kernels/device.h"
 #include "runtime/kernels/elementwise.h"
 
 namespace lockstep::runtime {
@@ -46,7 +46,7 @@ void Embedding::forward(const BatchShape& shape, ConstValues params, MicroBatchI
                               std::to_string(vocab_size_) + " entries");
     }
   }
-  embedding_forward(shape.rows(), hidden_size_, io.tokens, params, buffers.y);
+  embedding_forward(shape.rows(), hidden_size_, io.on_device().tokens, params, buffers.y);
   if (multiplier_ != 1) scale(shape.rows() * hidden_size_, multiplier_, buffers.y, buffers.y);
   for (int64_t row = 0; num_positions_ > 0 && row < shape.rows(); ++row) {
     const int64_t place = vocab_size_ + position_of(shape, io, row);
@@ -59,25 +59,14 @@ void Embedding::forward(const BatchShape& shape, ConstValues params, MicroBatchI
 void Embedding::backward(const BatchShape& shape, ConstValues /*params*/, MicroBatchIo& io,
                          const BlockBuffers& buffers, float* gradients) const {
   float* const d_positions = gradients + vocab_size_ * hidden_size_;
-  std::fill_n(d_positions, num_positions_ * hidden_size_, 0.0f);
+  clear_floats(num_positions_ * hidden_size_, d_positions);
   for (int64_t row = 0; num_positions_ > 0 && row < shape.rows(); ++row) {
     add_in_place(hidden_size_, buffers.dy + row * hidden_size_,
                  d_positions + position_of(shape, io, row) * hidden_size_);
   }
-  if (!is_tied_ && multiplier_ == 1) {
-    embedding_backward(shape.rows(), hidden_size_, vocab_size_, io.tokens, buffers.dy, gradients);
-    return;
-  }
-  if (!is_tied_) std::fill_n(gradients, vocab_size_ * hidden_size_, 0.0f);
-  for (int64_t row = 0; row < shape.rows(); ++row) {
-    const float* const dy = buffers.dy + row * hidden_size_;
-    float* const to = gradients + io.tokens[row] * hidden_size_;
-    if (multiplier_ == 1) {
-      add_in_place(hidden_size_, dy, to);
-    } else {
-      add_scaled(hidden_size_, multiplier_, dy, to);
-    }
-  }
+  if (!is_tied_) clear_floats(vocab_size_ * hidden_size_, gradients);
+  embedding_backward(shape.rows(), hidden_size_, io.on_device().tokens, multiplier_, buffers.dy,
+                     gradients);
 }
 
 }  // namespace lockstep::runtime

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "runtime/common/train_config.h"
 #include "runtime/model/block.h"
@@ -12,11 +13,12 @@ namespace lockstep::runtime {
 
 // Note [Logits by chunks of rows]
 // [rows, vocab] is never stored: logits of kLossChunkElems elements at a time become their gradient
-// in place (in bf16 and fp16 also rounded in place) and are used up before the next chunk. So
+// in place (in bf16 and fp16 rounded too, on GPUs apart) and are used up before the next chunk. So
 // backward computes the loss and needs no forward before it; forward is for a loss without
 // gradients. The gradient of lm_head is summed over the chunks in row order, hence the size of a
-// chunk is part of the arithmetic: a function of the vocabulary alone, never tuned at run time. A
-// micro-batch that fits in one chunk has the bits of a loss over all its rows.
+// chunk is part of the arithmetic: a function of the vocabulary and of the kind of device
+// (Device::row_factor), never tuned at run time. A micro-batch that fits in one chunk has the bits
+// of a loss over all its rows.
 inline constexpr int64_t kLossChunkElems = int64_t{4} << 20;
 // Products over fewer rows would wait for lm_head to come from memory.
 inline constexpr int64_t kMinLossChunkRows = 256;
@@ -58,6 +60,10 @@ class Head final : public Block {
   Scratch scratch_layout(int64_t rows) const;
   // Logits of a chunk of rows, scaled and capped.
   void make_logits(int64_t rows, ConstValues x, ConstValues weight, float* out) const;
+  // What span_loss makes of a micro-batch: its loss in io.loss_sum, and the weight of each span.
+  //   normed: [rows, hidden]; logits: scratch for a chunk.
+  std::vector<double> weigh_spans(int64_t rows, ConstValues normed, ConstValues weight,
+                                  MicroBatchIo& io, float* logits) const;
   ConstValues lm_head(ConstValues params, const BlockBuffers& buffers) const;
 
   int64_t vocab_size_;

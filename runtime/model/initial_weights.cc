@@ -1,37 +1,18 @@
-// Counter-based normal numbers: an element's value is a pure function of (seed, tensor name,
-// element).
+// Counter-based normal and uniform numbers: an element's value is a pure function of (seed, tensor
+// name, element).
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <numbers>
 #include <string_view>
 
+#include "runtime/kernels/philox.h"
 #include "runtime/model/decoder.h"
 
 namespace lockstep::runtime {
 namespace {
 
-using Words = std::array<uint32_t, 4>;
-
 constexpr int64_t kElemsPerBlock = 4;  // one Philox block gives four words, so four normals
-
-// Philox4x32-10. Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11.
-Words philox(Words counter, uint64_t seed) {
-  constexpr uint64_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
-  constexpr uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
-  auto key0 = static_cast<uint32_t>(seed);
-  auto key1 = static_cast<uint32_t>(seed >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t product0 = kMultiplier0 * counter[0];
-    const uint64_t product1 = kMultiplier1 * counter[2];
-    counter = {
-        static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key0, static_cast<uint32_t>(product1),
-        static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key1, static_cast<uint32_t>(product0)};
-    key0 += kWeyl0;
-    key1 += kWeyl1;
-  }
-  return counter;
-}
 
 // FNV-1a, 64 bits.
 uint64_t hash_name(std::string_view name) {
@@ -43,13 +24,24 @@ uint64_t hash_name(std::string_view name) {
   return hash;
 }
 
+PhiloxWords words_of(uint64_t seed, uint64_t name_hash, uint64_t block) {
+  return philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
+                 static_cast<uint32_t>(name_hash), static_cast<uint32_t>(name_hash >> 32)},
+                seed);
+}
+
+// Four numbers of one block, uniform in (-1, 1).
+std::array<double, 4> uniform_block(uint64_t seed, uint64_t name_hash, uint64_t block) {
+  const PhiloxWords words = words_of(seed, name_hash, block);
+  std::array<double, 4> numbers{};
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = (words[i] + 0.5) * 0x1p-31 - 1;
+  return numbers;
+}
+
 // The four standard normals of one block, by Box-Muller in fp64. Always all four by the same scalar
 // code, so that an element's bits do not depend on its neighbours in a slice.
 std::array<double, 4> normal_block(uint64_t seed, uint64_t name_hash, uint64_t block) {
-  const Words words =
-      philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
-              static_cast<uint32_t>(name_hash), static_cast<uint32_t>(name_hash >> 32)},
-             seed);
+  const PhiloxWords words = words_of(seed, name_hash, block);
   std::array<double, 4> normals{};
   for (size_t pair = 0; pair < 2; ++pair) {
     const double uniform = (words[2 * pair] + 0.5) * 0x1p-32;  // in (0, 1): the logarithm is finite
@@ -61,18 +53,19 @@ std::array<double, 4> normal_block(uint64_t seed, uint64_t name_hash, uint64_t b
   return normals;
 }
 
-// Elements [begin, begin + out.size()) of one normally distributed tensor.
-void fill_normal(uint64_t seed, uint64_t name_hash, double deviation, int64_t begin,
-                 std::span<float> out) {
+// Elements [begin, begin + out.size()) of one tensor of random numbers.
+//   block_of: four numbers of (seed, name_hash, block).
+template <typename BlockOf>
+void fill_random(const BlockOf& block_of, uint64_t seed, uint64_t name_hash, double factor,
+                 int64_t begin, std::span<float> out) {
   const int64_t end = begin + static_cast<int64_t>(out.size());
   for (int64_t block = begin / kElemsPerBlock; block * kElemsPerBlock < end; ++block) {
-    const std::array<double, 4> normals =
-        normal_block(seed, name_hash, static_cast<uint64_t>(block));
+    const std::array<double, 4> numbers = block_of(seed, name_hash, static_cast<uint64_t>(block));
     for (int64_t i = 0; i < kElemsPerBlock; ++i) {
       const int64_t elem = block * kElemsPerBlock + i;
       if (elem < begin || elem >= end) continue;
       out[static_cast<size_t>(elem - begin)] =
-          static_cast<float>(deviation * normals[static_cast<size_t>(i)]);
+          static_cast<float>(factor * numbers[static_cast<size_t>(i)]);
     }
   }
 }
@@ -88,11 +81,14 @@ void initial_weights(const Unit& unit, uint64_t seed, double initializer_range, 
     if (begin >= end) continue;
     const std::span<float> part =
         out.subspan(static_cast<size_t>(begin - begin_elem), static_cast<size_t>(end - begin));
-    if (tensor.init != Init::kNormal) {
-      std::fill(part.begin(), part.end(), tensor.init == Init::kOnes ? 1.0f : 0.0f);
+    const uint64_t name = hash_name(tensor.name);
+    const int64_t first = begin - tensor.begin_elem;
+    if (tensor.init == Init::kNormal) {
+      fill_random(normal_block, seed, name, initializer_range * tensor.init_scale, first, part);
+    } else if (tensor.init == Init::kUniform) {
+      fill_random(uniform_block, seed, name, tensor.init_scale, first, part);
     } else {
-      fill_normal(seed, hash_name(tensor.name), initializer_range * tensor.init_scale,
-                  begin - tensor.begin_elem, part);
+      std::fill(part.begin(), part.end(), tensor.init == Init::kOnes ? 1.0f : 0.0f);
     }
   }
 }

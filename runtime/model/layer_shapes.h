@@ -1,7 +1,6 @@
 // What the kernels of a decoder layer are told of its sizes.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "runtime/common/layer_layout.h"
@@ -36,17 +35,9 @@ inline RotaryShape rotary_shape(const common::ModelConfig& config, const BatchSh
 }
 
 inline common::LayerLayout layout_of(const common::ModelConfig& config, const BatchShape& shape,
-                                     DType dtype) {
+                                     DType dtype, const common::LoraConfig& lora = {}) {
   const int64_t attention_work = attention_scratch_elems(attention_shape(config, shape), dtype);
-  return common::lay_out_layer(config, shape.batch, shape.seq, dtype, attention_work);
-}
-
-// Copies `width` columns of each row.
-inline void copy_columns(int64_t rows, int64_t width, const float* from, int64_t from_stride,
-                         float* to, int64_t to_stride) {
-  for (int64_t row = 0; row < rows; ++row) {
-    std::copy_n(from + row * from_stride, width, to + row * to_stride);
-  }
+  return common::lay_out_layer(config, shape.batch, shape.seq, dtype, attention_work, lora);
 }
 
 }  // namespace lockstep::runtime

@@ -1,7 +1,5 @@
 #include "runtime/model/linear.h"
 
-#include <algorithm>
-
 #include "runtime/kernels/elementwise.h"
 #include "runtime/kernels/gemm.h"
 
@@ -61,16 +59,11 @@ void linear_weight_gradient_add(const LinearShape& shape, ConstValues dy, ConstV
 
 void add_bias(const LinearShape& shape, ConstValues bias, float* y, float* wide) {
   widen(shape.out, bias, wide);
-  for (int64_t row = 0; row < shape.rows; ++row) add_in_place(shape.out, wide, y + row * shape.out);
+  add_to_rows(shape.rows, shape.out, wide, y);
 }
 
-void bias_gradient(const LinearShape& shape, ConstValues dy, float* d_bias, float* wide) {
-  if (d_bias == nullptr) return;
-  std::fill_n(d_bias, shape.out, 0.0f);
-  for (int64_t row = 0; row < shape.rows; ++row) {
-    widen(shape.out, dy.from(row * shape.out), wide);
-    add_in_place(shape.out, wide, d_bias);
-  }
+void bias_gradient(const LinearShape& shape, ConstValues dy, float* d_bias) {
+  if (d_bias != nullptr) sum_columns(shape.rows, shape.out, dy, d_bias);
 }
 
 }  // namespace lockstep::runtime

@@ -44,8 +44,8 @@ void linear_weight_gradient_add(const LinearShape& shape, ConstValues dy, ConstV
 //   y: [rows, out]; bias: [out]; wide: [out] scratch.
 void add_bias(const LinearShape& shape, ConstValues bias, float* y, float* wide);
 
-// The sum of the rows of dy, [rows, out], in their order.
-//   d_bias: [out], written; null: nothing is done. wide: [out] scratch.
-void bias_gradient(const LinearShape& shape, ConstValues dy, float* d_bias, float* wide);
+// The sum of the rows of dy, [rows, out], as sum_columns() takes it.
+//   d_bias: [out], written; null: nothing is done.
+void bias_gradient(const LinearShape& shape, ConstValues dy, float* d_bias);
 
 }  // namespace lockstep::runtime

@@ -14,7 +14,7 @@ Norm::Norm(const common::ModelConfig& config, int64_t channels)
 void Norm::widen_weight(ConstValues weight, float* wide) const {
   widen(is_layer() ? 2 * channels_ : channels_, weight, wide);
   if (kind_ != NormKind::kRmsOnePlus) return;
-  for (int64_t i = 0; i < channels_; ++i) wide[i] += 1.0f;
+  shift(channels_, 1.0F, wide, wide);
 }
 
 void Norm::forward(int64_t rows, const float* x, ConstValues weight, Values y, float* stats,

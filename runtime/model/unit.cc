@@ -37,11 +37,25 @@ Unit head_unit(const common::ModelConfig& config) {
   return lay_out("head", common::head_tensors(config));
 }
 
+Unit adapter_unit(const common::ModelConfig& config, const common::LoraConfig& lora,
+                  int64_t layer) {
+  return lay_out("layer." + std::to_string(layer) + ".lora",
+                 common::adapter_tensors(config, lora, layer));
+}
+
 std::vector<Unit> model_units(const common::ModelConfig& config) {
   std::vector<Unit> units;
   units.push_back(embedding_unit(config));
   for (int64_t i = 0; i < config.num_hidden_layers; ++i) units.push_back(layer_unit(config, i));
   units.push_back(head_unit(config));
+  return units;
+}
+
+std::vector<Unit> model_units(const common::ModelConfig& config, const common::LoraConfig& lora) {
+  std::vector<Unit> units = model_units(config);
+  for (int64_t i = 0; lora.is_on() && i < config.num_hidden_layers; ++i) {
+    units.push_back(adapter_unit(config, lora, i));
+  }
   return units;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/common/lora.h"
 #include "runtime/common/model_tensors.h"
 
 namespace lockstep::runtime {
@@ -17,12 +18,12 @@ struct UnitTensor {
   int64_t begin_elem = 0;      // in the unit
   int64_t num_elems = 0;
   Init init = Init::kNormal;
-  double init_scale = 1;  // of the deviation of normal values
+  double init_scale = 1;  // of the deviation of normal values; the bound of uniform ones
   common::TensorRole role = common::TensorRole::kTokenEmbedding;
 };
 
 struct Unit {
-  std::string name;                 // "embedding", "layer.3", "head"
+  std::string name;                 // "embedding", "layer.3", "head", "layer.3.lora"
   std::vector<UnitTensor> tensors;  // contiguous, in order
   int64_t num_elems = 0;
 };
@@ -37,7 +38,16 @@ Unit layer_unit(const common::ModelConfig& config, int64_t index);
 // The final norm and lm_head; the norm alone if lm_head is the embedding's weight.
 Unit head_unit(const common::ModelConfig& config);
 
+// Note [Units of adapters]
+// The adapters of a layer are a unit of their own, beside the layer's, which is frozen: so it has
+// neither gradient nor moments nor a place in a bucket by what frozen units have anyway, and the
+// adapters are sharded, reduced, saved and exported as any unit is. The units of adapters come
+// after all of the model, by layer, so that units of the model and blocks have the same numbers.
+Unit adapter_unit(const common::ModelConfig& config, const common::LoraConfig& lora, int64_t layer);
+
 // All units in block order: embedding, layers, head.
 std::vector<Unit> model_units(const common::ModelConfig& config);
+// The same, then the units of adapters if there are any.
+std::vector<Unit> model_units(const common::ModelConfig& config, const common::LoraConfig& lora);
 
 }  // namespace lockstep::runtime

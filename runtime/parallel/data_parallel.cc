@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "runtime/common/exchange_bytes.h"
+#include "runtime/kernels/device.h"
 #include "runtime/parallel/gradient_reducer.h"
+#include "runtime/parallel/host_visit.h"
 #include "runtime/parallel/resident_weights.h"
 #include "runtime/parallel/slice_spreader.h"
 #include "runtime/parallel/unit_gatherer.h"
@@ -61,6 +63,7 @@ std::vector<UnitStorage> allocate(const Layouts& layouts, const DataParallelOpti
                                                     .placement = placement,
                                                     .dtype = options.dtype,
                                                     .is_frozen = is_frozen(options.frozen, unit),
+                                                    .is_base = unit < options.num_base,
                                                     .is_offloaded = is_offloaded});
   }
   return storage;
@@ -71,27 +74,55 @@ std::vector<StoredUnit> stored_units(const Layouts& layouts, const DataParallelO
   std::vector<StoredUnit> units;
   units.reserve(layouts.size());
   for (const UnitSlices& layout : layouts) {
-    const bool frozen = is_frozen(options.frozen, static_cast<int64_t>(units.size()));
+    const auto unit = static_cast<int64_t>(units.size());
+    const bool frozen = is_frozen(options.frozen, unit);
+    const bool is_base = unit < options.num_base;
     units.push_back({.kept = kept_range(layout, options.sharding.moments, placement),
                      .num_moments = frozen ? 0 : options.num_moments,
-                     .has_masters = options.dtype != DType::kFp32});
+                     .has_masters = options.dtype != DType::kFp32 && !is_base});
   }
   return units;
 }
 
-std::unique_ptr<WeightSource> make_weight_source(const std::vector<UnitStorage>& storage,
-                                                 const DataParallelOptions& options,
-                                                 Collective& collective) {
+// Where weights come from: all of them, or where they are gathered those that have buffers
+// together.
+struct WeightSources {
+  int64_t num_first = 0;  // units of `first`
+  std::unique_ptr<WeightSource> first;
+  std::unique_ptr<WeightSource> beside;  // of the units after them; null if there are none
+
+  WeightSource& of(int64_t unit) const { return unit < num_first ? *first : *beside; }
+};
+
+std::unique_ptr<WeightSource> make_gatherer(const std::vector<std::span<std::byte>>& weights,
+                                            size_t begin, size_t end, int64_t num_ahead,
+                                            Collective& collective) {
+  std::vector<std::span<const std::byte>> slices(weights.size());
+  for (size_t unit = begin; unit < end; ++unit) slices[unit] = weights[unit];
+  return std::make_unique<UnitGatherer>(collective, std::move(slices), num_ahead);
+}
+
+WeightSources make_weight_sources(const std::vector<UnitStorage>& storage,
+                                  const DataParallelOptions& options, Collective& collective) {
   std::vector<std::span<std::byte>> weights;
   weights.reserve(storage.size());
   for (const UnitStorage& unit : storage) weights.push_back(unit.compute_bytes());
+  const size_t num_units = weights.size();
   if (!options.sharding.weights) {
-    return std::make_unique<ResidentWeights>(collective, std::move(weights),
-                                             options.sharding.moments, options.frozen);
+    return {static_cast<int64_t>(num_units),
+            std::make_unique<ResidentWeights>(collective, std::move(weights),
+                                              options.sharding.moments, options.frozen),
+            nullptr};
   }
-  return std::make_unique<UnitGatherer>(
-      collective, std::vector<std::span<const std::byte>>(weights.begin(), weights.end()),
-      options.prefetch_units);
+  const size_t num_first = options.num_base > 0 ? static_cast<size_t>(options.num_base) : num_units;
+  WeightSources sources{static_cast<int64_t>(num_first),
+                        make_gatherer(weights, 0, num_first, options.prefetch_units, collective),
+                        nullptr};
+  if (num_first < num_units) {
+    sources.beside =
+        make_gatherer(weights, num_first, num_units, options.prefetch_units, collective);
+  }
+  return sources;
 }
 
 Assignment assignment_for(const DataParallelOptions& options, int world_size) {
@@ -101,12 +132,16 @@ Assignment assignment_for(const DataParallelOptions& options, int world_size) {
 }
 
 std::vector<ParamShard> make_shards(const std::vector<UnitStorage>& storage, const Layouts& layouts,
-                                    int first_slice, int num_slices) {
+                                    int64_t num_base, int first_slice, int num_slices) {
   std::vector<ParamShard> shards;
   shards.reserve(storage.size());
   for (size_t index = 0; index < storage.size(); ++index) {
     const UnitStorage& unit = storage[index];
     const ElemRange range = layouts[index].slices(first_slice, num_slices);
+    if (static_cast<int64_t>(index) < num_base) {
+      shards.push_back({static_cast<int64_t>(index), range.begin_elem, {}, {}, {}, {}});
+      continue;
+    }
     shards.push_back({static_cast<int64_t>(index), range.begin_elem, unit.weights.view(range),
                       unit.gradient.view(range), unit.moment1.view(range),
                       unit.moment2.view(range)});
@@ -116,12 +151,13 @@ std::vector<ParamShard> make_shards(const std::vector<UnitStorage>& storage, con
 
 // Shards with their lengths, which those without weights in memory do not tell.
 std::vector<VisitedShard> visited_shards(std::span<const ParamShard> shards, const Layouts& layouts,
-                                         int first_slice, int num_slices) {
+                                         int64_t num_base, int first_slice, int num_slices) {
   std::vector<VisitedShard> visited;
   visited.reserve(shards.size());
   for (const ParamShard& shard : shards) {
     const UnitSlices& layout = layouts[static_cast<size_t>(shard.unit)];
-    visited.push_back({shard, layout.slices(first_slice, num_slices).num_elems()});
+    const int64_t num_elems = layout.slices(first_slice, num_slices).num_elems();
+    visited.push_back({shard, shard.unit < num_base ? 0 : num_elems});
   }
   return visited;
 }
@@ -140,17 +176,25 @@ class DataParallel final : public Parallelism {
                const Placement& placement, Collective& world, std::unique_ptr<SwapFile> swap_file)
       : groups_(form_groups(placement, world)),
         dtype_(options.dtype),
+        num_base_(options.num_base),
         frozen_(options.frozen),
         storage_(allocate(layouts, options, placement, swap_file != nullptr)),
-        weights_(make_weight_source(storage_, options, groups_.shards ? *groups_.shards : world)),
-        owned_(make_shards(storage_, layouts, placement.owned(placement.rank), 1)) {
+        weights_(make_weight_sources(storage_, options, groups_.shards ? *groups_.shards : world)),
+        owned_(make_shards(storage_, layouts, num_base_, placement.owned(placement.rank), 1)) {
     const bool replicated = !options.sharding.moments;
     const int first = replicated ? 0 : placement.first_kept();
     const int count = replicated ? placement.world_size : placement.num_groups();
-    shards_ = make_shards(storage_, layouts, first, count);
+    shards_ = make_shards(storage_, layouts, num_base_, first, count);
+    for (int64_t unit = 0; unit < num_base_; ++unit) {
+      const UnitSlices& layout = layouts[static_cast<size_t>(unit)];
+      ElemRange kept = kept_range(layout, options.sharding.weights, placement);
+      kept.end_elem = std::max(kept.begin_elem, std::min(kept.end_elem, layout.num_elems));
+      base_ranges_.push_back(kept);
+    }
     if (swap_file != nullptr) {
-      visited_shards_ = visited_shards(shards_, layouts, first, count);
-      visited_owned_ = visited_shards(owned_, layouts, placement.owned(placement.rank), 1);
+      visited_shards_ = visited_shards(shards_, layouts, num_base_, first, count);
+      visited_owned_ =
+          visited_shards(owned_, layouts, num_base_, placement.owned(placement.rank), 1);
       std::vector<StoredUnit> stored = stored_units(layouts, options, placement);
       place_stored_units(stored);
       swapper_.emplace(std::move(swap_file), std::move(stored), options.swap_piece_elems);
@@ -168,9 +212,9 @@ class DataParallel final : public Parallelism {
   const std::vector<int64_t>& micro_batches() const override { return micro_batches_; }
 
   ConstValues unshard(int64_t unit, int64_t next) override {
-    return {dtype_, weights_->acquire(unit, next)};
+    return {dtype_, weights_.of(unit).acquire(unit, next)};
   }
-  void reshard(int64_t unit) override { weights_->release(unit); }
+  void reshard(int64_t unit) override { weights_.of(unit).release(unit); }
 
   float* gradient_buffer(int64_t unit) override {
     return is_frozen(frozen_, unit) ? nullptr : reducer_->buffer(unit);
@@ -188,19 +232,37 @@ class DataParallel final : public Parallelism {
       storage_[unit].update_copy();
     }
     is_complete_ = true;
-    weights_->refresh();
+    weights_.first->refresh();
+    if (weights_.beside) weights_.beside->refresh();
   }
 
   std::span<const ParamShard> shards() const override { return shards_; }
   std::span<const ParamShard> owned() const override { return owned_; }
 
-  bool is_offloaded() const override { return swapper_.has_value(); }
+  void fill_base(const FillElems& fill) override {
+    constexpr int64_t kPieceElems = int64_t{1} << 20;
+    std::vector<float> piece;
+    FloatBuffer on_device;  // of the piece, if that is elsewhere
+    if (device().has_own_memory && num_base_ > 0) on_device = FloatBuffer(kPieceElems);
+    for (size_t unit = 0; unit < base_ranges_.size(); ++unit) {
+      const ElemRange& range = base_ranges_[unit];
+      for (int64_t begin = range.begin_elem; begin < range.end_elem; begin += kPieceElems) {
+        piece.resize(static_cast<size_t>(std::min(kPieceElems, range.end_elem - begin)));
+        fill(static_cast<int64_t>(unit), begin, piece);
+        std::span<const float> filled = piece;
+        if (on_device.num_elems() > 0) {
+          copy_floats(static_cast<int64_t>(piece.size()), piece.data(), on_device.data());
+          filled = on_device.elems().first(piece.size());
+        }
+        storage_[unit].fill(begin, filled);
+      }
+    }
+  }
+
+  bool is_in_host_memory() const override { return !swapper_ && !device().has_own_memory; }
 
   void visit_shards(StateAccess access, const UseShard& use) override {
-    if (!swapper_) {
-      std::for_each(shards_.begin(), shards_.end(), use);
-      return;
-    }
+    if (!swapper_) return visit_resident(shards_, access, use);
     const bool changes_copies =
         dtype_ != DType::kFp32 && (access == StateAccess::kFill || access == StateAccess::kUpdate);
     swapper_->visit(visited_shards_, access, [&](const ParamShard& part) {
@@ -211,14 +273,20 @@ class DataParallel final : public Parallelism {
   }
 
   void visit_owned(StateAccess access, const UseShard& use) override {
-    if (!swapper_) {
-      std::for_each(owned_.begin(), owned_.end(), use);
-      return;
-    }
+    if (!swapper_) return visit_resident(owned_, access, use);
     swapper_->visit(visited_owned_, access, use);
   }
 
  private:
+  // The optimizer computes on the device; everybody else is on the host.
+  static void visit_resident(const std::vector<ParamShard>& shards, StateAccess access,
+                             const UseShard& use) {
+    if (device().has_own_memory && access != StateAccess::kUpdate) {
+      return visit_on_host(shards, access, use);
+    }
+    std::for_each(shards.begin(), shards.end(), use);
+  }
+
   std::vector<std::span<float>> gradients() const {
     std::vector<std::span<float>> views;
     views.reserve(storage_.size());
@@ -247,10 +315,12 @@ class DataParallel final : public Parallelism {
 
   Groups groups_;
   DType dtype_;
+  int64_t num_base_;
+  std::vector<ElemRange> base_ranges_;  // of what this rank computes with
   std::vector<bool> frozen_;
   bool is_complete_ = false;  // frozen weights were handed on once
   std::vector<UnitStorage> storage_;
-  std::unique_ptr<WeightSource> weights_;
+  WeightSources weights_;
   std::vector<int64_t> micro_batches_;
   std::vector<ParamShard> shards_;
   std::vector<ParamShard> owned_;

@@ -21,6 +21,7 @@ struct DataParallelOptions {
   Sharding sharding;
   std::vector<int64_t> unit_elems;
   std::vector<bool> frozen;  // [unit]; empty = none
+  int64_t num_base = 0;      // the first units, see Note [Base units]
   int64_t num_micro_batches = 1;
   int num_moments = 2;      // of the optimizer
   int64_t shard_ranks = 1;  // ranks of a group, see Note [Groups of ranks]; divides the world size

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/kernels/device.h"
 #include "runtime/kernels/elementwise.h"
 
 namespace lockstep::runtime {
@@ -272,7 +273,7 @@ void GradientReducer::add_to_slice(const BucketPiece& piece, const float* sum) {
     state.leaf = is_oldest ? std::exchange(state.gradient, FloatBuffer()) : pool_.take(slice_elems);
   }
   float* const slice = sharded_ ? state.leaf.data() : state.own_slice;
-  std::copy_n(sum, piece.num_elems, slice + piece.begin_elem);
+  copy_floats(piece.num_elems, sum, slice + piece.begin_elem);
   state.num_summed += piece.num_elems;
   if (state.num_summed < slice_elems) return;
   state.num_summed = 0;
@@ -281,7 +282,7 @@ void GradientReducer::add_to_slice(const BucketPiece& piece, const float* sum) {
     if (state.slice_counter.num_leaves() < plan_.num_exchanges) return;
     state.gradient = state.slice_counter.take_sum(pool_);
     if (state.own_slice != state.gradient.data()) {
-      std::copy_n(state.gradient.data(), slice_elems, state.own_slice);
+      copy_floats(slice_elems, state.gradient.data(), state.own_slice);
     }
   }
   on_slice_final_(piece.unit);

@@ -36,6 +36,7 @@ DataParallelOptions data_parallel_options(const ParallelismOptions& options, int
   return {.sharding = sharding_of(config.strategy),
           .unit_elems = options.unit_elems,
           .frozen = options.frozen,
+          .num_base = options.num_base,
           .num_micro_batches = options.num_micro_batches,
           .num_moments = options.num_moments,
           .shard_ranks = config.shard_ranks == 0 ? world_size : config.shard_ranks,

@@ -17,9 +17,13 @@ struct ParallelismOptions {
   common::ParallelismConfig config;  // strategy is not kAuto: see common::choose_strategy()
   std::vector<int64_t> unit_elems;   // parameters of each unit, in model order
   std::vector<bool> frozen;          // [unit]: its weights never change; empty = none
-  int64_t num_micro_batches = 1;     // of a global batch; world_size divides it
-  int num_moments = 2;               // of the optimizer
-  DType dtype = DType::kFp32;        // of the computation, as unshard() gives it
+  // The first units that are frozen and no state, see Note [Base units] in unit_storage.h; 0: none.
+  // Of the units after them one is in use beside one of them: they are gathered into buffers of
+  // their own, in their own order.
+  int64_t num_base = 0;
+  int64_t num_micro_batches = 1;  // of a global batch; world_size divides it
+  int num_moments = 2;            // of the optimizer
+  DType dtype = DType::kFp32;     // of the computation, as unshard() gives it
   int64_t swap_piece_elems = StateSwapper::kPieceElems;  // of offloaded state
 };
 

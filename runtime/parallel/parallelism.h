@@ -23,6 +23,8 @@ enum class StateAccess {
 };
 // A whole shard, or a part of one.
 using UseShard = std::function<void(const ParamShard&)>;
+// Writes elements from begin_elem of a unit on.
+using FillElems = std::function<void(int64_t unit, int64_t begin_elem, std::span<float> out)>;
 
 class Parallelism {
  public:
@@ -63,10 +65,16 @@ class Parallelism {
   // norms, checkpoints and export. Spans of what is offloaded are empty: visit_owned() has all.
   virtual std::span<const ParamShard> owned() const = 0;
 
-  // Whether weights or moments of shards() are offloaded.
-  virtual bool is_offloaded() const = 0;
+  // Calls `fill` for all that this rank computes with of base units, see Note [Base units] in
+  // unit_storage.h, a part at a time, in order. Before the first weights_updated(). Their shards()
+  // and owned() are empty.
+  virtual void fill_base(const FillElems& fill) = 0;
+
+  // Whether the host can read all of shards() where it is: nothing is offloaded or on a device.
+  virtual bool is_in_host_memory() const = 0;
   // Calls `use` with shards() or owned() in order, with all of their state in memory while `use`
-  // runs; offloaded shards come in parts that begin at norm chunks. visit_owned() only reads.
+  // runs: the host's, but under kUpdate the device's. Shards that are not there come in parts that
+  // begin at norm chunks. visit_owned() only reads.
   // Blocks. Throws OffloadError if state cannot be moved, and what `use` throws.
   virtual void visit_shards(StateAccess access, const UseShard& use) = 0;
   virtual void visit_owned(StateAccess access, const UseShard& use) = 0;

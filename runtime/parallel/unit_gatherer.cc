@@ -43,7 +43,7 @@ void UnitGatherer::gather_ahead(int64_t unit, int64_t next) {
   const auto num_units = static_cast<int64_t>(slices_.size());
   for (int64_t i = 0; i < num_ahead_; ++i) {
     const int64_t wanted = next + i * stride;
-    if (wanted < 0 || wanted >= num_units) return;
+    if (wanted < 0 || wanted >= num_units || slices_[static_cast<size_t>(wanted)].empty()) return;
     if (Buffer* const there = find(wanted)) {
       there->prefetched = !there->in_use;
       continue;

@@ -14,8 +14,8 @@ namespace lockstep::runtime {
 
 class UnitGatherer final : public WeightSource {
  public:
-  // slices[unit]: this rank's, of the same size on every rank; they and `collective` outlive this
-  // object.
+  // slices[unit]: this rank's, of the same size on every rank; empty: another gatherer has the
+  // unit. They and `collective` outlive this object.
   //   num_ahead: units gathered ahead; one buffer of the largest unit each, and one for the unit in
   //   use. 0: acquire() waits for the whole gather.
   UnitGatherer(Collective& collective, std::vector<std::span<const std::byte>> slices,

@@ -1,5 +1,6 @@
 #include "runtime/parallel/unit_storage.h"
 
+#include "runtime/kernels/device.h"
 #include "runtime/kernels/elementwise.h"
 
 namespace lockstep::runtime {
@@ -22,7 +23,7 @@ UnitStorage::UnitStorage(const UnitSlices& layout, const UnitStorageOptions& opt
     if (num_moments >= 2) moment2 = allocate(layout, sharding.moments, options.placement);
   }
   const bool has_copy = dtype_ != DType::kFp32;
-  if (!has_copy || !options.is_offloaded) {
+  if (!has_copy || !(options.is_offloaded || options.is_base)) {
     weights =
         allocate(layout, sharding.weights || (has_copy && sharding.moments), options.placement);
   }
@@ -45,6 +46,13 @@ void UnitStorage::update_copy(int64_t begin_elem, std::span<const float> masters
   const int64_t offset_bytes = (begin_elem - copy_begin_elem_) * common::elem_bytes(dtype_);
   narrow(static_cast<int64_t>(masters.size()), masters.data(),
          {dtype_, copy_.bytes().data() + offset_bytes});
+}
+
+void UnitStorage::fill(int64_t begin_elem, std::span<const float> floats) const {
+  if (dtype_ != DType::kFp32) return update_copy(begin_elem, floats);
+  const auto count = static_cast<int64_t>(floats.size());
+  const std::span<float> out = weights.view({begin_elem, begin_elem + count});
+  copy_floats(count, floats.data(), out.data());
 }
 
 }  // namespace lockstep::runtime

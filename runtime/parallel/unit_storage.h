@@ -40,6 +40,7 @@ struct UnitStorageOptions {
   Placement placement;
   DType dtype = DType::kFp32;  // of the computation
   bool is_frozen = false;      // there is no gradient and no moment
+  bool is_base = false;        // and no master beside a compute copy: see Note [Base units]
   bool is_offloaded = false;   // what the optimizer alone needs is elsewhere: see StateSwapper
 };
 
@@ -47,6 +48,12 @@ struct UnitStorageOptions {
 // In bf16 and fp16 a unit has a rounded copy of its weights, which the model computes with and
 // which is gathered, at half the bytes. The fp32 masters are then the optimizer's alone: a rank
 // that updates slices has the masters of those only, also under zero1 and zero2.
+
+// Note [Base units]
+// The weights that adapters are trained beside never change and can be had again where they came
+// from. So they are no state: of a base unit a rank has what it computes with and nothing else, no
+// master of a rounded copy, no place in a swap file, a checkpoint or an export of adapters. Every
+// rank fills its own part, Parallelism::fill_base().
 
 // Zeroed buffers of one unit. A moment that the optimizer does not have is empty, and so is what is
 // offloaded.
@@ -58,8 +65,13 @@ struct UnitStorage {
   // Rounds the weights that this rank updates into the copy; nothing in fp32, and nothing if they
   // are offloaded.
   void update_copy() const;
-  // Rounds `masters`, elements from begin_elem of the unit on, into the copy.
+  // Rounds `masters`, elements from begin_elem of the unit on in the device's memory, into the
+  // copy.
   void update_copy(int64_t begin_elem, std::span<const float> masters) const;
+
+  // Writes `floats`, which are in the device's memory, as elements from begin_elem on of what the
+  // model computes with.
+  void fill(int64_t begin_elem, std::span<const float> floats) const;
 
   UnitPart weights;
   UnitPart gradient;

@@ -1,7 +1,6 @@
 #include "runtime/parallel/wire.h"
 
-#include <cstring>
-
+#include "runtime/kernels/device.h"
 #include "runtime/kernels/elementwise.h"
 
 namespace lockstep::runtime {
@@ -11,7 +10,7 @@ using common::DType;
 std::byte* encode(DType wire, std::span<const float> values, std::byte* to) {
   const auto num_elems = static_cast<int64_t>(values.size());
   if (wire == DType::kFp32) {
-    std::memcpy(to, values.data(), values.size_bytes());
+    copy_bytes(to, values.data(), values.size_bytes());
   } else {
     narrow(num_elems, values.data(), {wire, to});
   }
@@ -21,7 +20,7 @@ std::byte* encode(DType wire, std::span<const float> values, std::byte* to) {
 const std::byte* decode(DType wire, const std::byte* from, std::span<float> values) {
   const auto num_elems = static_cast<int64_t>(values.size());
   if (wire == DType::kFp32) {
-    std::memcpy(values.data(), from, values.size_bytes());
+    copy_bytes(values.data(), from, values.size_bytes());
   } else {
     widen(num_elems, {wire, from}, values.data());
   }

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "runtime/train/forward_pass.h"
+#include "runtime/train/pair_loss.h"
 #include "runtime/train/run_error.h"
 #include "runtime/train/train_step.h"
 
@@ -14,33 +16,39 @@ namespace {
 using common::ExitCode;
 using Clock = std::chrono::steady_clock;
 
-// The samples of a micro-batch: fewer than rows in the last one, none beyond it.
-std::vector<int64_t> samples_of(const RankState& s, int64_t micro_batch) {
-  const int64_t rows = s.config().batch.micro_batch_size;
-  std::vector<int64_t> samples;
-  const int64_t end = std::min((micro_batch + 1) * rows, s.validation->num_samples());
-  for (int64_t sample = micro_batch * rows; sample < end; ++sample) samples.push_back(sample);
-  return samples;
-}
+// What a micro-batch of the validation data came to.
+struct Measured {
+  double loss_sum = 0;
+  PairFigures figures;
+};
 
-// The sum of the loss of one micro-batch, without a backward.
-//   goes_on: another micro-batch follows, so that the first block is worth gathering ahead.
-double forward(RankState& s, const MicroBatch& batch, bool goes_on) {
+//   token_weight: as PairTerms::token_weight.
+//   goes_on: as of forward_pass().
+Measured measure(RankState& s, const MicroBatch& batch, double token_weight, bool goes_on) {
   MicroBatchIo io{.tokens = batch.tokens.data(),
                   .labels = batch.labels.data(),
                   .positions = batch.positions_or_null()};
-  const int64_t last = s.decoder->num_blocks() - 1;
-  const int64_t tied = s.decoder->tied_block();
-  for (int64_t block = 0; block <= last; ++block) {
-    const int64_t next = block < last ? block + 1 : goes_on ? 0 : -1;
-    const ConstValues params = s.parallelism->unshard(block, next);
-    const bool is_tied = block == last && tied >= 0;
-    if (is_tied) s.decoder->lend_tied(s.parallelism->unshard(tied, -1), /*gradient=*/nullptr);
-    s.decoder->forward_block(block, params, io);
-    if (is_tied) s.parallelism->reshard(tied);
-    s.parallelism->reshard(block);
+  Measured measured;
+  if (is_preference(s.config().task)) {
+    const PairBatch pairs(s.config(), batch, s.validation_reference, token_weight,
+                          measured.figures);
+    pairs.give_to(io);
+    forward_pass(s, io, goes_on);
+  } else {
+    forward_pass(s, io, goes_on);
   }
-  return io.loss_sum;
+  measured.loss_sum = io.loss_sum;
+  return measured;
+}
+
+// Of the chosen answers of all of the validation data.
+double token_weight_of_validation(const RankState& s) {
+  const Samples& samples = *s.validation;
+  int64_t num_tokens = 0;
+  for (int64_t sample = 0; sample < samples.num_samples(); ++sample) {
+    num_tokens += samples.count_predictions(sample * samples.rows_per_sample());
+  }
+  return token_weight_of(samples.num_samples(), num_tokens);
 }
 
 int64_t count_labels(const RankState& s) {
@@ -49,7 +57,7 @@ int64_t count_labels(const RankState& s) {
     count += value_or_raise(s.validation->count_labels(sample), ExitCode::kInvalidData);
   }
   if (count == 0) {
-    throw RunError({ExitCode::kInvalidData, "no token of train.data.validation has a label",
+    throw RunError({ExitCode::kInvalidData, "no token of the validation data has a label",
                     "name data whose labels are not all -100"});
   }
   return count;
@@ -58,7 +66,7 @@ int64_t count_labels(const RankState& s) {
 }  // namespace
 
 bool evaluation_is_due(const common::TrainConfig& config, int64_t step) {
-  if (config.data.validation.empty() || step == 0) return false;
+  if (!config.data.has_validation() || step == 0) return false;
   const int64_t every_steps = config.evaluation.every_steps;
   return step == config.steps || (every_steps > 0 && step % every_steps == 0);
 }
@@ -80,29 +88,37 @@ bool stops_early(const EvaluationHistory& history, int64_t patience) {
 
 std::optional<Evaluation> evaluate(RankState& s, const std::function<bool()>& stop_wished) {
   const Clock::time_point start = Clock::now();
-  const int64_t rows = s.config().batch.micro_batch_size;
-  const int64_t num_micro_batches = (s.validation->num_samples() + rows - 1) / rows;
+  const int64_t num_micro_batches = num_micro_batches_of(s, *s.validation);
+  const bool has_pairs = is_preference(s.config().task);
+  const double token_weight = has_pairs ? token_weight_of_validation(s) : 0;
   const int64_t world_size = s.env.world_size;
   Evaluation result{.step = s.step, .loss_tokens = count_labels(s)};
   double sum = 0;
+  PairFigures figures;
   MicroBatch batch;
   // In a round every rank takes one micro-batch; in the last round some may be empty. All ranks
   // gather the same weights, so all take part in every round.
   for (int64_t first = 0; first < num_micro_batches; first += world_size) {
-    value_or_raise(fill_rows(*s.validation, samples_of(s, first + s.env.rank), rows, batch),
+    value_or_raise(fill_rows(*s.validation, samples_in_order(s, *s.validation, first + s.env.rank),
+                             s.config().batch.micro_batch_size, batch),
                    ExitCode::kInvalidData);
     const bool goes_on = first + world_size < num_micro_batches;
-    const std::vector<double> mine = {forward(s, batch, goes_on)};
+    const Measured mine = measure(s, batch, token_weight, goes_on);
     const std::vector<int64_t> place = {s.env.rank};
-    const StepControl control = exchange_control(*s.collective, {.micro_batches = place,
-                                                                 .losses = mine,
-                                                                 .stop_wished = stop_wished(),
-                                                                 .save = s.saver->progress()});
+    const StepControl control =
+        exchange_control(*s.collective, {.micro_batches = place,
+                                         .losses = std::span(&mine.loss_sum, 1),
+                                         .figures = std::span(&mine.figures, has_pairs ? 1 : 0),
+                                         .stop_wished = stop_wished(),
+                                         .save = s.saver->progress()});
     s.saver->advance(control.saves);
     if (control.stop) return std::nullopt;
     for (const double loss : control.micro_losses) sum += loss;  // by index
+    figures = add_all(figures, control.figures);                 // the same
   }
-  result.loss = sum / static_cast<double>(result.loss_tokens);
+  const auto num_pairs = static_cast<double>(s.validation->num_samples());
+  if (has_pairs) result.pairs = mean_of(figures, num_pairs);
+  result.loss = sum / (has_pairs ? num_pairs : static_cast<double>(result.loss_tokens));
   if (!std::isfinite(result.loss)) {
     s.saver->finish();  // all ranks know that they will end here: they can still save together
     throw RunError({ExitCode::kNonFinite,

@@ -1,4 +1,4 @@
-// The loss on data.validation, and stopping by it.
+// The loss on validation data, and stopping by it.
 #pragma once
 
 #include <cstdint>

@@ -2,83 +2,136 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "runtime/checkpoint/safetensors.h"
-#include "runtime/common/config_json.h"
-#include "runtime/kernels/elementwise.h"
+#include "runtime/common/peft_config.h"
+#include "runtime/parallel/shard_layout.h"
 #include "runtime/train/exchange.h"
 #include "runtime/train/job_tokenizer.h"
+#include "runtime/train/merged_weights.h"
+#include "runtime/train/model_files.h"
 
 namespace lockstep::runtime {
 namespace {
 
 using common::ExitCode;
+using common::kAdapterWeightsFile;
 using common::Result;
 
-SafetensorsPlan plan_file(const std::vector<Unit>& units, common::DType dtype) {
-  std::vector<UnitLayout> layouts;
-  for (const Unit& unit : units) {
-    UnitLayout layout{.num_elems = unit.num_elems};
-    for (const UnitTensor& tensor : unit.tensors) {
-      layout.tensors.push_back({.name = tensor.name,
-                                .shape = tensor.shape,
-                                .begin_elem = tensor.begin_elem,
-                                .num_elems = tensor.num_elems});
-    }
-    layouts.push_back(std::move(layout));
-  }
-  return value_or_raise(plan_safetensors(layouts, dtype), ExitCode::kInternal);
+constexpr std::size_t kPieceElems = std::size_t{1} << 20U;
+constexpr const char* kWeightsFile = "model.safetensors";
+
+// One safetensors file: units [first_unit, first_unit + units.size()) of the run.
+struct ExportedFile {
+  const char* name;
+  std::span<const Unit> units;
+  int64_t first_unit = 0;
+  common::DType dtype = common::DType::kFp32;
+};
+
+// What the run exports, or before a merge the adapters alone.
+ExportedFile trained_file(const RankState& s, common::DType dtype) {
+  const std::span<const Unit> units = s.units;
+  if (!s.config().lora.is_on()) return {.name = kWeightsFile, .units = units, .dtype = dtype};
+  const int64_t first = s.num_model_units();
+  return {.name = kAdapterWeightsFile,
+          .units = units.subspan(static_cast<std::size_t>(first)),
+          .first_unit = first,
+          .dtype = dtype};
 }
 
 // Rank 0 starts from an empty folder: a crash may have left one.
-Result<SafetensorsWriter> create_file(Disk& disk, const std::string& folder,
-                                      const SafetensorsPlan& plan) {
+Result<void> empty_folder(Disk& disk, const std::string& folder) {
   RETURN_IF_ERROR(disk.remove_tree(folder));
-  RETURN_IF_ERROR(disk.make_folder(folder));
-  return SafetensorsWriter::create(disk, folder + "/model.safetensors", plan);
+  return disk.make_folder(folder);
 }
 
-// The shard's weights, rounded to `dtype` from the masters a piece at a time.
-Result<void> write_shard(common::DType dtype, const ParamShard& shard, SafetensorsWriter& writer) {
-  if (dtype == common::DType::kFp32) {
-    return writer.write_range(shard.unit, shard.begin_elem, std::as_bytes(shard.weights));
+using WriteSlices = std::function<Result<void>(SafetensorsWriter&)>;
+
+// Writes what this rank owns of the run's state.
+WriteSlices from_state(const RankState& s, const ExportedFile& file) {
+  return [&s, &file](SafetensorsWriter& writer) {
+    Result<void> written;
+    s.parallelism->visit_owned(StateAccess::kReadWeights, [&](const ParamShard& shard) {
+      if (!written || shard.weights.empty()) return;
+      written = write_weights(writer, file.dtype, shard.unit - file.first_unit, shard.begin_elem,
+                              shard.weights);
+    });
+    return written;
+  };
+}
+
+// Writes this rank's share of the model with the adapters of `folder` added to it.
+WriteSlices from_merge(const RankState& s, const ExportedFile& file, const std::string& folder) {
+  return [&s, &file, folder](SafetensorsWriter& writer) -> Result<void> {
+    ASSIGN_OR_RETURN(const MergedWeights merged,
+                     MergedWeights::open(*s.pretrained, folder, s.config().model, s.config().lora));
+    std::vector<float> piece;
+    for (std::size_t index = 0; index < file.units.size(); ++index) {
+      const auto unit = static_cast<int64_t>(index);
+      const ElemRange share =
+          plan_unit(file.units[index].num_elems, s.env.world_size).slices(s.env.rank, 1);
+      for (int64_t begin = share.begin_elem; begin < share.end_elem;) {
+        const auto left = static_cast<std::size_t>(share.end_elem - begin);
+        piece.resize(std::min(kPieceElems, left));
+        RETURN_IF_ERROR(merged.read(unit, begin, piece));
+        RETURN_IF_ERROR(write_weights(writer, file.dtype, unit, begin, piece));
+        begin += static_cast<int64_t>(piece.size());
+      }
+    }
+    return {};
+  };
+}
+
+// All ranks write FOLDER/NAME; rank 0 empties the folder before if `is_first`.
+void write_file(const RankState& s, Disk& disk, const std::string& folder, bool is_first,
+                const ExportedFile& file, const WriteSlices& write) {
+  const SafetensorsPlan plan = plan_model_file(file.units, file.dtype);
+  const std::string path = folder + "/" + file.name;
+  std::optional<SafetensorsWriter> writer;
+  std::optional<RunFailure> failure;
+  const auto keep = [&](Result<SafetensorsWriter> opened) {
+    if (!opened) {
+      failure = to_failure(ExitCode::kOutputUnwritable, opened.error());
+      return;
+    }
+    writer.emplace(std::move(opened).value());
+  };
+  if (s.is_rank0()) {
+    const Result<void> emptied = is_first ? empty_folder(disk, folder) : Result<void>();
+    keep(emptied ? SafetensorsWriter::create(disk, path, plan) : emptied.error());
   }
-  constexpr std::size_t kPieceElems = std::size_t{1} << 20U;
-  std::vector<uint16_t> piece(std::min(kPieceElems, shard.weights.size()));
-  for (std::size_t begin = 0; begin < shard.weights.size(); begin += kPieceElems) {
-    const std::size_t count = std::min(kPieceElems, shard.weights.size() - begin);
-    narrow(static_cast<int64_t>(count), shard.weights.data() + begin, {dtype, piece.data()});
-    RETURN_IF_ERROR(writer.write_range(shard.unit, shard.begin_elem + static_cast<int64_t>(begin),
-                                       std::as_bytes(std::span(piece).first(count))));
+  agree(*s.collective, failure, "creating the model file");
+  if (!s.is_rank0()) keep(SafetensorsWriter::join(disk, path, plan));
+  agree(*s.collective, failure, "opening the model file");
+  Result<void> written = write(*writer);
+  if (written) written = writer->sync();
+  agree_on(*s.collective, std::move(written), ExitCode::kOutputUnwritable, "writing the model");
+  Result<void> finished;
+  if (s.is_rank0()) finished = writer->finish();
+  agree_on(*s.collective, std::move(finished), ExitCode::kOutputUnwritable, "finishing the model");
+}
+
+Result<void> write_beside(const RankState& s, Disk& disk, const std::string& folder) {
+  const common::TrainConfig& config = s.config();
+  if (config.lora.is_on() && !config.lora.merge) {
+    return write_beside_adapters(disk, folder, config, s.job.train_json, s.carried);
   }
-  return {};
+  return write_beside_weights(disk, folder, config.model, config.export_dtype, s.carried);
 }
 
-Result<void> write_slices(const RankState& s, SafetensorsWriter& writer) {
-  Result<void> written;
-  s.parallelism->visit_owned(StateAccess::kReadWeights, [&](const ParamShard& shard) {
-    if (written) written = write_shard(s.config().export_dtype, shard, writer);
-  });
-  if (!written) return written;
-  return writer.sync();
-}
-
-Result<void> write_config(const RankState& s, Disk& disk, const std::string& folder) {
-  for (const auto& [name, text] : s.carried.files) {
-    RETURN_IF_ERROR(replace_file(disk, folder, name, text));
-  }
-  return replace_file(
-      disk, folder, "config.json",
-      common::encode_config_json(s.config().model, s.config().export_dtype, s.carried.special_ids));
-}
-
-// Rank 0: names the file and puts the folder in place of an earlier one.
+// Rank 0: writes the rest and puts the folder in place of an earlier one.
 Result<void> finish_folder(const RankState& s, Disk& disk, const std::string& folder,
-                           SafetensorsWriter& writer, const WriteRest& write_rest) {
-  RETURN_IF_ERROR(writer.finish());
+                           const WriteRest& write_rest) {
+  if (s.config().lora.merge) {
+    RETURN_IF_ERROR(disk.remove_tree(folder + "/" + kAdapterWeightsFile));
+  }
   RETURN_IF_ERROR(write_rest(folder));
   RETURN_IF_ERROR(disk.sync_folder(folder));
   RETURN_IF_ERROR(disk.remove_tree(s.env.output + "/model"));
@@ -96,30 +149,23 @@ void read_what_export_takes_over(RankState& s) {
 }
 
 void export_model(RankState& s, Disk& disk) {
-  export_model(s, disk, [&](const std::string& folder) { return write_config(s, disk, folder); });
+  export_model(s, disk, [&](const std::string& folder) { return write_beside(s, disk, folder); });
 }
 
 void export_model(RankState& s, Disk& disk, const WriteRest& write_rest) {
-  const SafetensorsPlan plan = plan_file(s.units, s.config().export_dtype);
   const std::string folder = s.env.output + "/.model.partial";
-  const std::string file = folder + "/model.safetensors";
-  std::optional<SafetensorsWriter> writer;
-  std::optional<RunFailure> failure;
-  const auto keep = [&](Result<SafetensorsWriter> opened) {
-    if (!opened) {
-      failure = to_failure(ExitCode::kOutputUnwritable, opened.error());
-      return;
-    }
-    writer.emplace(std::move(opened).value());
-  };
-  if (s.is_rank0()) keep(create_file(disk, folder, plan));
-  agree(*s.collective, failure, "creating the model file");
-  if (!s.is_rank0()) keep(SafetensorsWriter::join(disk, file, plan));
-  agree(*s.collective, failure, "opening the model file");
-  agree_on(*s.collective, write_slices(s, *writer), ExitCode::kOutputUnwritable,
-           "writing the model");
+  // A merge reads the adapters back, all of their digits: so nobody has to gather them.
+  const bool merges = s.config().lora.is_on() && s.config().lora.merge;
+  const common::DType dtype = s.config().export_dtype;
+  const ExportedFile trained = trained_file(s, merges ? common::DType::kFp32 : dtype);
+  write_file(s, disk, folder, /*is_first=*/true, trained, from_state(s, trained));
+  if (merges) {
+    const auto model = std::span(s.units).first(static_cast<std::size_t>(s.num_model_units()));
+    const ExportedFile merged = {.name = kWeightsFile, .units = model, .dtype = dtype};
+    write_file(s, disk, folder, /*is_first=*/false, merged, from_merge(s, merged, folder));
+  }
   Result<void> finished;
-  if (s.is_rank0()) finished = finish_folder(s, disk, folder, *writer, write_rest);
+  if (s.is_rank0()) finished = finish_folder(s, disk, folder, write_rest);
   agree_on(*s.collective, std::move(finished), ExitCode::kOutputUnwritable, "finishing the model");
 }
 

@@ -1,4 +1,5 @@
-// The trained model as a folder of config.json and safetensors.
+// The trained model as a folder of config.json and safetensors, or its adapters as PEFT writes
+// them.
 #pragma once
 
 #include <functional>
@@ -15,10 +16,11 @@ namespace lockstep::runtime {
 // file that cannot be read or used, PeerLostError on the others.
 void read_what_export_takes_over(RankState& s);
 
-// Writes OUTPUT/model/{config.json, model.safetensors}, and beside them the files of s.carried, the
-// tokenizer's: every rank its own slices, straight into the file, rank 0 the rest. The folder
-// appears as a whole, by rename. Every rank must call it. Throws RunError(kOutputUnwritable) on the
-// rank that failed, PeerLostError on the others.
+// Writes OUTPUT/model/{config.json, model.safetensors}, of adapters that are not merged
+// OUTPUT/model/{adapter_config.json, adapter_model.safetensors}, and beside them the files of
+// s.carried, the tokenizer's: every rank its own slices, straight into the file, rank 0 the rest.
+// The folder appears as a whole, by rename. Every rank must call it. Throws
+// RunError(kOutputUnwritable) on the rank that failed, PeerLostError on the others.
 void export_model(RankState& s, Disk& disk);
 
 // Rank 0 writes what lies beside model.safetensors in `folder`.

@@ -11,8 +11,13 @@ namespace lockstep::runtime {
 // also if this rank sees other files than rank 0. PeerLostError if it is wrong elsewhere.
 void open_pretrained(RankState& s);
 
-// Fills s.parallelism's weights, each rank its own, and sets the moments to zero. Every rank must
-// call it. Throws as open_pretrained().
+// Fills the weights beside adapters with those of model.path, each rank its own part; does nothing
+// without adapters. Every rank must call it, before the first weights_updated(). Throws as
+// open_pretrained().
+void fill_base_weights(RankState& s);
+
+// Fills s.parallelism's weights, each rank its own, and sets the moments to zero; those of adapters
+// are random numbers and zeros. Every rank must call it. Throws as open_pretrained().
 void fill_first_weights(RankState& s);
 
 }  // namespace lockstep::runtime

@@ -2,25 +2,28 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <string>
+
+#include "runtime/train/text_writer.h"
 
 namespace lockstep::runtime {
 
 struct GenerateOptions {
-  std::string model;  // Hugging Face directory with config.json and safetensors
+  std::string model;  // as load_speaking_model() takes it
+  std::string base;
   std::string prompt;
-  int64_t num_tokens = 200;  // to generate, at most
-  double temperature = 0.8;  // 0 = always the likeliest token
+  std::string prompts;  // a file with a prompt per line; empty: `prompt` alone
+  WritingOptions writing;
   uint64_t seed = 42;
 };
 
-// The prompt and its continuation: in bytes, or in the tokens of the tokenizer.json beside the
-// model, up to an eos_token. The same options give the same text.
-// Throws RunError: kInputNotFound or kInvalidData naming the file, kInvalidConfig for a vocabulary
-// that bytes do not fit, a tokenizer of another kind, or a prompt that it has no tokens for.
-std::string generate(const GenerateOptions& options);
-
-// The index of a token drawn from softmax(logits / temperature); `uniform` is in [0, 1).
-int32_t draw_token(const float* logits, int64_t num_logits, double temperature, double uniform);
+// Writes the prompt and its continuation: in bytes, or in the tokens of the tokenizer.json beside
+// the model, up to an end of text, max_new_tokens or the last position that the model sees. Of
+// `prompts` one JSON object per line, {"prompt": .., "text": ..}. The same options give the same
+// text, of a prompt wherever it stands in its file.
+// Throws RunError: as load_speaking_model(); kInputNotFound for a missing `prompts`, kInvalidConfig
+// for both, for a prompt that there are no tokens for or that is longer than the model sees.
+void generate(const GenerateOptions& options, std::ostream& out);
 
 }  // namespace lockstep::runtime

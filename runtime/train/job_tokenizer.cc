@@ -58,11 +58,13 @@ Result<std::unique_ptr<ConversationTokenizer>> open_job_conversations(
     const common::TrainConfig& config, const ConversationLayout& layout,
     std::chrono::system_clock::time_point now) {
   const bool is_cut = !config.data.packing;
+  const bool learns_all =
+      config.data.loss == common::DataConfig::Loss::kAll && !common::is_preference(config.task);
   ASSIGN_OR_RETURN(
       ConversationTokenizer opened,
       ConversationTokenizer::open({.tokenizer = config.tokenizer.path,
                                    .layout = layout,
-                                   .learns_all = config.data.loss == common::DataConfig::Loss::kAll,
+                                   .learns_all = learns_all,
                                    .now = now,
                                    .sample_tokens = is_cut ? config.data.sequence_length : 0}));
   RETURN_IF_ERROR(check_vocabulary(config, opened.tokenizer().num_model_ids()));

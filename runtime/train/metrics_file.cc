@@ -25,6 +25,22 @@ std::string json_number(double value) {
   return std::isfinite(value) ? with_all_digits(value) : "null";
 }
 
+// Of pairs of answers, each with a comma before it; nothing without them.
+std::string encode_pairs(const std::optional<PairFigures>& pairs, const std::string& prefix) {
+  if (!pairs) return "";
+  std::string text;
+  const auto add = [&](std::string_view key, double value) {
+    text.append(", \"").append(prefix).append(key).append("\": ").append(json_number(value));
+  };
+  add("reward_chosen", pairs->reward_chosen);
+  add("reward_rejected", pairs->reward_rejected);
+  add("reward_margin", pairs->margin());
+  add("reward_accuracy", pairs->accuracy);
+  add("logps_chosen", pairs->logps_chosen);
+  add("logps_rejected", pairs->logps_rejected);
+  return text;
+}
+
 // What was measured of a step, each with a comma before it.
 std::string encode_measures(const LoggedStep& logged) {
   std::string text;
@@ -62,6 +78,7 @@ std::string encode_metrics_line(const LoggedStep& logged) {
   return "{\"step\": " + std::to_string(stats.step) + ", \"loss\": " + json_number(stats.loss) +
          ", \"grad_norm\": " + json_number(stats.gradient_norm) +
          ", \"learning_rate\": " + with_all_digits(stats.learning_rate) +
+         encode_pairs(stats.pairs, "") +
          (stats.loss_scale ? ", \"loss_scale\": " + json_number(*stats.loss_scale) : "") +
          (stats.skipped ? ", \"skipped\": true" : "") +
          ", \"tokens\": " + std::to_string(stats.run_tokens) +
@@ -71,6 +88,7 @@ std::string encode_metrics_line(const LoggedStep& logged) {
 std::string encode_metrics_line(const Evaluation& evaluation) {
   return "{\"step\": " + std::to_string(evaluation.step) +
          ", \"validation_loss\": " + with_all_digits(evaluation.loss) +
+         encode_pairs(evaluation.pairs, "validation_") +
          ", \"validation_tokens\": " + std::to_string(evaluation.loss_tokens) +
          ", \"validation_seconds\": " + with_all_digits(evaluation.seconds) + "}";
 }

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <set>
 #include <string_view>
 #include <utility>
 
-#include "runtime/kernels/elementwise.h"
+#include "runtime/common/peft_config.h"
+#include "runtime/kernels/kernel_table.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -20,6 +20,7 @@ using common::Result;
 constexpr std::size_t kPieceElems = std::size_t{1} << 20U;
 constexpr const char* kHeadName = "lm_head.weight";
 constexpr const char* kWhoseConfig = "does config.json belong to these weights?";
+constexpr const char* kWhoseAdapter = "is it an adapter of this model, with these targets?";
 
 std::string text_of(const std::vector<int64_t>& shape) {
   std::string text = "[";
@@ -56,12 +57,11 @@ Error wrong(const FolderTensor& tensor, const std::string& name, const std::stri
 }
 
 Result<DType> check_stored(const FolderTensor& tensor, const std::string& name,
-                           const std::vector<int64_t>& shape) {
+                           const std::vector<int64_t>& shape, const char* hint) {
   if (tensor.stored->shape != shape) {
     return wrong(
         tensor, name,
-        "has shape " + text_of(tensor.stored->shape) + ", the model's has " + text_of(shape),
-        kWhoseConfig);
+        "has shape " + text_of(tensor.stored->shape) + ", the model's has " + text_of(shape), hint);
   }
   const std::optional<DType> dtype = dtype_named(tensor.stored->dtype);
   if (dtype) return *dtype;
@@ -71,24 +71,50 @@ Result<DType> check_stored(const FolderTensor& tensor, const std::string& name,
 
 }  // namespace
 
-PretrainedWeights::PretrainedWeights(SafetensorsFolder folder) : folder_(std::move(folder)) {}
+PretrainedWeights::PretrainedWeights(std::string path, SafetensorsFolder folder, const char* hint)
+    : path_(std::move(path)), hint_(hint), folder_(std::move(folder)) {}
 
 Result<PretrainedWeights> PretrainedWeights::open(const std::string& folder,
                                                   const common::ModelConfig& config,
-                                                  const std::vector<Unit>& units) {
+                                                  std::span<const Unit> units) {
   ASSIGN_OR_RETURN(SafetensorsFolder files, SafetensorsFolder::open(folder));
-  PretrainedWeights weights(std::move(files));
-  weights.path_ = folder;
+  PretrainedWeights weights(folder, std::move(files), kWhoseConfig);
+  RETURN_IF_ERROR(weights.find_sources(units));
+  RETURN_IF_ERROR(weights.check_rest(config, units.front().tensors.front()));
+  return weights;
+}
+
+Result<PretrainedWeights> PretrainedWeights::open_adapter(const std::string& folder,
+                                                          std::span<const Unit> units) {
+  ASSIGN_OR_RETURN(SafetensorsFolder files,
+                   SafetensorsFolder::open_file(folder, common::kAdapterWeightsFile));
+  PretrainedWeights weights(folder, std::move(files), kWhoseAdapter);
+  RETURN_IF_ERROR(weights.find_sources(units));
+  const std::set<std::string> used = weights.used_names();
+  for (const auto& [name, tensor] : weights.folder_.tensors()) {
+    if (!used.contains(name)) return wrong(tensor, name, "is none of the adapters'", kWhoseAdapter);
+  }
+  return weights;
+}
+
+Result<void> PretrainedWeights::find_sources(std::span<const Unit> units) {
   for (const Unit& unit : units) {
-    std::vector<Source>& sources = weights.units_.emplace_back();
+    std::vector<Source>& sources = units_.emplace_back();
     sources.reserve(unit.tensors.size());
     for (const UnitTensor& tensor : unit.tensors) {
-      ASSIGN_OR_RETURN(Source source, weights.find_source(tensor));
+      ASSIGN_OR_RETURN(Source source, find_source(tensor));
       sources.push_back(std::move(source));
     }
   }
-  RETURN_IF_ERROR(weights.check_rest(config, units.front().tensors.front()));
-  return weights;
+  return {};
+}
+
+std::set<std::string> PretrainedWeights::used_names() const {
+  std::set<std::string> used;
+  for (const std::vector<Source>& sources : units_) {
+    for (const Source& source : sources) used.insert(source.name);
+  }
+  return used;
 }
 
 Result<PretrainedWeights::Source> PretrainedWeights::find_source(const UnitTensor& tensor) const {
@@ -96,23 +122,20 @@ Result<PretrainedWeights::Source> PretrainedWeights::find_source(const UnitTenso
   auto found = stored.find(tensor.name);
   if (found == stored.end()) found = stored.find(without_first_part(tensor.name));
   if (found == stored.end()) {
-    return Error{ErrorCode::kInvalidArgument, path_ + " has no tensor " + tensor.name,
-                 kWhoseConfig};
+    return Error{ErrorCode::kInvalidArgument, path_ + " has no tensor " + tensor.name, hint_};
   }
-  ASSIGN_OR_RETURN(const DType dtype, check_stored(found->second, found->first, tensor.shape));
+  ASSIGN_OR_RETURN(const DType dtype,
+                   check_stored(found->second, found->first, tensor.shape, hint_));
   return Source{found->first, tensor.begin_elem, tensor.num_elems, dtype, found->second};
 }
 
 Result<void> PretrainedWeights::check_rest(const common::ModelConfig& config,
                                            const UnitTensor& embedding) {
-  std::set<std::string> used;
-  for (const std::vector<Source>& sources : units_) {
-    for (const Source& source : sources) used.insert(source.name);
-  }
+  const std::set<std::string> used = used_names();
   for (const auto& [name, tensor] : folder_.tensors()) {
     if (used.contains(name) || is_computed(name, config.model_type)) continue;
     if (name == kHeadName && config.tie_word_embeddings) {
-      ASSIGN_OR_RETURN(const DType dtype, check_stored(tensor, name, embedding.shape));
+      ASSIGN_OR_RETURN(const DType dtype, check_stored(tensor, name, embedding.shape, hint_));
       tied_head_ = Source{name, 0, embedding.num_elems, dtype, tensor};
       continue;
     }
@@ -135,7 +158,7 @@ Result<void> PretrainedWeights::read_source(const Source& source, int64_t begin_
                               begin_elem * static_cast<int64_t>(sizeof(uint16_t)),
                               std::as_writable_bytes(halves)));
     const auto count = static_cast<int64_t>(halves.size());
-    widen(count, {source.dtype, halves.data()}, out.data());
+    chosen_kernels().widen(count, {source.dtype, halves.data()}, out.data());
     begin_elem += count;
     out = out.subspan(halves.size());
   }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,7 +31,12 @@ class PretrainedWeights {
   // tensor.
   static common::Result<PretrainedWeights> open(const std::string& folder,
                                                 const common::ModelConfig& config,
-                                                const std::vector<Unit>& units);
+                                                std::span<const Unit> units);
+
+  // The same of FOLDER/adapter_model.safetensors as PEFT writes it.
+  //   units: of the adapters.
+  static common::Result<PretrainedWeights> open_adapter(const std::string& folder,
+                                                        std::span<const Unit> units);
 
   // Fills `out` with the exact values of elements [begin_elem, begin_elem + out.size()) of a unit,
   // with at most 4 MiB besides. Blocks on the file system. Errors: as SafetensorsReader::read();
@@ -38,6 +44,7 @@ class PretrainedWeights {
   common::Result<void> read(int64_t unit, int64_t begin_elem, std::span<float> out) const;
 
   common::Result<std::string> fingerprint() const { return folder_.fingerprint(); }
+  common::Result<std::string> stamp() const { return folder_.stamp(); }
 
  private:
   // A tensor of a unit.
@@ -49,14 +56,17 @@ class PretrainedWeights {
     FolderTensor tensor;
   };
 
-  explicit PretrainedWeights(SafetensorsFolder folder);
+  PretrainedWeights(std::string path, SafetensorsFolder folder, const char* hint);
+  common::Result<void> find_sources(std::span<const Unit> units);
   common::Result<Source> find_source(const UnitTensor& tensor) const;
+  std::set<std::string> used_names() const;
   common::Result<void> check_rest(const common::ModelConfig& config, const UnitTensor& embedding);
   static common::Result<void> read_source(const Source& source, int64_t begin_elem,
                                           std::span<float> out);
   common::Result<void> compare_tied(int64_t begin_elem, std::span<const float> embedding) const;
 
   std::string path_;
+  const char* hint_;  // what to do where tensors and model do not fit
   SafetensorsFolder folder_;
   std::vector<std::vector<Source>> units_;
   std::optional<Source> tied_head_;  // lm_head.weight, where it is the embedding again

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,11 +14,13 @@
 #include "runtime/common/train_config.h"
 #include "runtime/common/worker_env.h"
 #include "runtime/data/batch_loader.h"
+#include "runtime/data/held_out.h"
 #include "runtime/data/sample_source.h"
 #include "runtime/model/decoder.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/parallel/global_norm.h"
 #include "runtime/parallel/parallelism.h"
+#include "runtime/tracking/mlflow_run.h"
 #include "runtime/train/carried_files.h"
 #include "runtime/train/checkpoint_saver.h"
 #include "runtime/train/pretrained_weights.h"
@@ -35,10 +38,13 @@ struct RankState {
   common::Log log;
   std::unique_ptr<StepClock> clock = std::make_unique<StepClock>();
   std::unique_ptr<Collective> collective;
+  std::map<std::string, std::string> hub_commits;  // as Manifest::hub_commits
+  std::unique_ptr<DividedSource> divided;  // samples and validation, under validationFraction
   std::optional<SampleSource> samples;
   std::optional<Samples> validation;  // if the configuration names some
   std::vector<Unit> units;
-  std::optional<PretrainedWeights> pretrained;  // of model.path, until training begins
+  std::optional<PretrainedWeights> pretrained;  // of model.path, until the last use
+  std::optional<PretrainedWeights> adapter;     // of lora.path, until training begins
   std::string pretrained_fingerprint;           // of it; empty if first weights are random
   CarriedFiles carried;                         // for the export; on rank 0
   std::string strategy;                         // as in the job, never "auto"
@@ -46,8 +52,12 @@ struct RankState {
   std::unique_ptr<Parallelism> parallelism;
   std::unique_ptr<Optimizer> optimizer;
   std::optional<GlobalNorm> global_norm;
+  // [2 * pairs] of samples and of validation under task dpo: Note [The reference of DPO].
+  std::vector<double> reference;
+  std::vector<double> validation_reference;
   std::unique_ptr<CheckpointSaver> saver;
-  int64_t step = 0;  // finished steps, skipped ones too
+  std::shared_ptr<MlflowRun> mlflow;  // on rank 0, if the job names a server; main() ends it
+  int64_t step = 0;                   // finished steps, skipped ones too
   StepHistory history;
   EvaluationHistory evaluations;  // up to `step`
   int64_t saved_step = 0;         // newest checkpoint of the output, begun or published; 0: none
@@ -62,15 +72,17 @@ struct RankState {
   std::string data_fingerprint() const {
     return samples ? samples->samples().source().fingerprint() : "";
   }
-  // Blocks before it are frozen.
-  int64_t first_trained_block() const {
-    int64_t block = 0;
-    while (is_frozen(config(), block)) ++block;
-    return block;
+  // Units of the model; those of adapters follow.
+  int64_t num_model_units() const {
+    const auto num_units = static_cast<int64_t>(units.size());
+    return config().lora.is_on() ? config().model.num_hidden_layers + 2 : num_units;
   }
+  // Whether a unit is no state: its weights are those of model.path beside adapters.
+  bool is_base(int64_t unit) const { return config().lora.is_on() && unit < num_model_units(); }
   // Places of a global batch, those without loss included.
   int64_t step_tokens() const {
-    return config().batch.global_batch_size * config().data.sequence_length;
+    return config().batch.global_batch_size * rows_per_sample(config()) *
+           config().data.sequence_length;
   }
 };
 

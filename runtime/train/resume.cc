@@ -25,18 +25,35 @@ constexpr char kDifferentRun[] =
 // Fields of spec.train that decide which numbers a step computes, besides what the manifest names.
 const std::vector<std::string>& decisive_fields() {
   static const std::vector<std::string> fields = {
-      "/model/config",        "/model/init",   "/model/frozen", "/model/custom",   "/batch",
-      "/data/sequenceLength", "/data/packing", "/data/shuffle", "/optimizer/name", "/seed"};
+      "/model/config",   "/model/init",   "/model/frozen",
+      "/model/custom",   "/batch",        "/data/sequenceLength",
+      "/data/packing",   "/data/shuffle", "/data/validationFraction",
+      "/optimizer/name", "/seed",         "/lora/rank",
+      "/lora/alpha",     "/lora/dropout", "/lora/useRslora",
+      "/lora/targets",   "/task",         "/preference"};
   return fields;
+}
+
+// What the field counts as: checkpoints that name no task are of pretraining, and what a preference
+// does not say has its default.
+nlohmann::json meaning_of(const std::string& field, const nlohmann::json& train) {
+  nlohmann::json value = train.value(nlohmann::json::json_pointer(field), nlohmann::json());
+  if (field == "/task" && value.is_null()) return "pretrain";
+  if (field != "/preference") return value;
+  const common::PreferenceConfig defaults;
+  nlohmann::json whole = {{"beta", defaults.beta},
+                          {"lossType", "sigmoid"},
+                          {"labelSmoothing", defaults.label_smoothing}};
+  if (value.is_object()) whole.update(value);
+  return whole;
 }
 
 std::string first_difference(const std::string& then_json, const std::string& now_json) {
   const nlohmann::json then = nlohmann::json::parse(then_json, nullptr, false);
   const nlohmann::json now = nlohmann::json::parse(now_json, nullptr, false);
   for (const std::string& field : decisive_fields()) {
-    const nlohmann::json::json_pointer pointer(field);
-    const nlohmann::json before = then.value(pointer, nlohmann::json());
-    const nlohmann::json after = now.value(pointer, nlohmann::json());
+    const nlohmann::json before = meaning_of(field, then);
+    const nlohmann::json after = meaning_of(field, now);
     if (before == after) continue;
     std::string path = "train" + field;
     std::replace(path.begin(), path.end(), '/', '.');

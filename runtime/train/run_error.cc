@@ -1,6 +1,7 @@
 #include "runtime/train/run_error.h"
 
 #include <new>
+#include <string_view>
 
 #include "runtime/comm/collective.h"
 #include "runtime/comm/rendezvous.h"
@@ -19,6 +20,8 @@ std::string usual_hint(ExitCode code) {
       return "correct this field; `lockstep validate FILE` shows all problems at once";
     case ExitCode::kInputNotFound:
       return "check the path, and that it is mounted on every rank";
+    case ExitCode::kInputUnavailable:
+      return "start it again once the hub can be reached";
     case ExitCode::kInvalidData:
       return "check what train.data.train names";
     case ExitCode::kOutputUnwritable:
@@ -59,13 +62,21 @@ RunFailure verdict_of(const std::exception_ptr& error) {
     return {ExitCode::kInvalidConfig, e.what(),
             "name one of these in train.communication.env, or leave the variable out: then the "
             "route to rank 0 decides"};
+  } catch (const BackendLibraryError& e) {
+    return {ExitCode::kInvalidConfig, e.what(),
+            "install the library of the program's own version, beside the program"};
   } catch (const BackendUnavailableError& e) {
     return {ExitCode::kInvalidConfig, e.what(), "set train.communication.backend to auto"};
   } catch (const OffloadError& e) {
     return {ExitCode::kOutputUnwritable, e.what(),
             "give train.offload.nvmePath sound storage, or turn offload off; the last checkpoint "
             "is intact"};
-  } catch (const std::bad_alloc&) {
+  } catch (const std::bad_alloc& e) {
+    if (std::string_view(e.what()).starts_with("CUDA")) {
+      return {ExitCode::kOutOfMemory, e.what(),
+              "make micro-batches smaller, set activationCheckpointing, or use strategy zero3 on "
+              "more GPUs"};
+    }
     return {ExitCode::kOutOfMemory, "out of memory",
             "make micro-batches smaller, use strategy zero3, or give the ranks more memory"};
   } catch (const std::exception& e) {

@@ -16,10 +16,10 @@ UnitSlice slice_of(const ParamShard& shard) {
           .moment2 = shard.moment2};
 }
 
-// Those to keep a copy of: none if they are not in memory anyway.
+// Those to keep a copy of: none if they are copied for every visit.
 std::vector<UnitSlice> slices_in_memory(const RankState& s) {
   std::vector<UnitSlice> slices;
-  if (s.parallelism->is_offloaded()) return slices;
+  if (!s.parallelism->is_in_host_memory()) return slices;
   const std::span<const ParamShard> owned = s.parallelism->owned();
   slices.reserve(owned.size());
   for (const ParamShard& shard : owned) slices.push_back(slice_of(shard));
@@ -34,13 +34,15 @@ Manifest manifest_of(const RankState& s) {
                     .global_batch_size = s.config().batch.global_batch_size,
                     .train_json = s.job.train_json,
                     .corpus_fingerprint = s.data_fingerprint(),
-                    .pretrained_fingerprint = s.pretrained_fingerprint};
+                    .pretrained_fingerprint = s.pretrained_fingerprint,
+                    .hub_commits = s.hub_commits};
   manifest.units.reserve(s.units.size());
   for (const Unit& unit : s.units) {
     const auto index = static_cast<int64_t>(manifest.units.size());
     manifest.units.push_back({.name = unit.name,
                               .num_elems = unit.num_elems,
-                              .is_frozen = is_frozen(s.config(), index)});
+                              .is_frozen = is_frozen(s.config(), index),
+                              .is_base = s.is_base(index)});
   }
   return manifest;
 }
@@ -76,7 +78,7 @@ void begin_save(RankState& s) {
                            .evaluations = evaluations,
                            .is_scaled = s.config().precision == common::DType::kFp16};
   s.saved_step = s.step;
-  if (!s.parallelism->is_offloaded()) return s.saver->begin(point, slices_in_memory(s));
+  if (s.parallelism->is_in_host_memory()) return s.saver->begin(point, slices_in_memory(s));
   s.saver->begin_visiting(point, [&s](const UseSlice& use) {
     s.parallelism->visit_owned(StateAccess::kRead,
                                [&use](const ParamShard& shard) { use(slice_of(shard)); });

@@ -6,6 +6,7 @@
 #include <span>
 #include <sstream>
 #include <utility>
+#include <vector>
 
 #include "runtime/checkpoint/crc32c.h"
 #include "runtime/checkpoint/output_folder.h"
@@ -13,14 +14,18 @@
 #include "runtime/comm/rendezvous.h"
 #include "runtime/common/choose_strategy.h"
 #include "runtime/common/estimate_memory.h"
+#include "runtime/kernels/device.h"
 #include "runtime/kernels/gemm.h"
 #include "runtime/parallel/decay_ranges.h"
 #include "runtime/parallel/make_parallelism.h"
+#include "runtime/parallel/staged_collective.h"
 #include "runtime/train/activation_store.h"
 #include "runtime/train/exchange.h"
 #include "runtime/train/exporting.h"
 #include "runtime/train/first_weights.h"
+#include "runtime/train/job_inputs.h"
 #include "runtime/train/memory_report.h"
+#include "runtime/train/reference_log_probs.h"
 #include "runtime/train/training_data.h"
 
 namespace lockstep::runtime {
@@ -69,16 +74,19 @@ Result<bool> prepare(const RankState& s, Disk& disk) {
 }
 
 void meet(RankState& s) {
-  s.collective = connect({.rank = s.env.rank,
-                          .world_size = s.env.world_size,
-                          .master_addr = s.env.master_addr,
-                          .master_port = s.env.master_port,
-                          .attempt = s.env.attempt,
-                          .backend = s.config().communication.backend,
-                          .timeout = std::chrono::seconds(s.config().communication.timeout_seconds),
-                          .shm_folder = s.env.shm_folder,
-                          .network_interface = s.env.network_interface,
-                          .observer = s.clock.get()});
+  std::unique_ptr<Collective> connected =
+      connect({.rank = s.env.rank,
+               .world_size = s.env.world_size,
+               .master_addr = s.env.master_addr,
+               .master_port = s.env.master_port,
+               .attempt = s.env.attempt,
+               .backend = s.config().communication.backend,
+               .timeout = std::chrono::seconds(s.config().communication.timeout_seconds),
+               .shm_folder = s.env.shm_folder,
+               .network_interface = s.env.network_interface,
+               .observer = s.clock.get()});
+  s.collective =
+      device().has_own_memory ? make_staged_collective(std::move(connected)) : std::move(connected);
   const Topology& topology = s.collective->topology();
   s.log.info("connected", {{"backend", topology.backend},
                            {"ranks_per_host", topology.ranks_per_host},
@@ -99,8 +107,10 @@ void require_shared_output(RankState& s, Disk& disk) {
   agree_on(*s.collective, std::move(removed), ExitCode::kOutputUnwritable, "removing the nonce");
 }
 
-// Bytes of memory that a rank may use: its cgroup's limit, else its share of what is free.
+// Bytes of memory that a rank may use: its GPU's, or its cgroup's limit, else its share of what is
+// free.
 int64_t available_memory_bytes(const common::WorkerEnv& env) {
+  if (device().has_own_memory) return device().memory_bytes;
   int64_t limit = 0;
   if (std::ifstream file("/sys/fs/cgroup/memory.max"); file >> limit) {
     return limit / env.local_world_size;
@@ -138,7 +148,9 @@ common::Strategy agree_on_strategy(RankState& s) {
                 {"parameters", s.decoder->num_parameters()},
                 {"trained_parameters", common::num_trained_parameters(s.config())},
                 {"precision", to_string(precision)},
-                {"products", to_string(product_path(precision))},
+                {"device", device().name},
+                {"products", to_string(device().has_own_memory ? ProductPath::kNative
+                                                               : product_path(precision))},
                 {"estimated_buffer_bytes",
                  estimate_memory(s.config(), choice.strategy, s.env.world_size).buffers()}});
   }
@@ -197,8 +209,8 @@ void build_decoder(RankState& s) {
   const common::TrainConfig& config = s.config();
   const bool offloads = config.offload.activations == common::OffloadTarget::kNvme;
   s.decoder = std::make_unique<Decoder>(
-      config.model, BatchShape{config.batch.micro_batch_size, config.data.sequence_length},
-      config.activation_checkpointing, config.precision, offloads);
+      config.model, BatchShape{micro_batch_rows(config), config.data.sequence_length},
+      config.activation_checkpointing, config.precision, offloads, config.lora);
   if (!offloads) return;
   const int64_t record_bytes = s.decoder->saved_record_bytes();
   std::unique_ptr<SwapFile> file =
@@ -212,6 +224,7 @@ FillFirstWeights build_model(RankState& s) {
   build_decoder(s);
   if (s.is_rank0()) log_idle_offload(s);
   build_parallelism(s, agree_on_strategy(s));
+  fill_base_weights(s);
   return [&s] { fill_first_weights(s); };
 }
 
@@ -229,9 +242,12 @@ void build_parallelism(RankState& s, common::Strategy strategy) {
   std::vector<int64_t> unit_elems;
   unit_elems.reserve(s.units.size());
   for (const Unit& unit : s.units) unit_elems.push_back(unit.num_elems);
+  std::vector<bool> frozen = config.frozen;
+  if (!frozen.empty()) frozen.resize(unit_elems.size(), false);  // adapters are trained
   const ParallelismOptions options = {.config = parallelism,
                                       .unit_elems = unit_elems,
-                                      .frozen = config.frozen,
+                                      .frozen = frozen,
+                                      .num_base = config.lora.is_on() ? s.num_model_units() : 0,
                                       .num_micro_batches = config.batch.num_micro_batches(),
                                       .num_moments = num_moments(config.optimizer),
                                       .dtype = config.precision};
@@ -286,11 +302,12 @@ OutputVerdict prepare_folder(const RankState& s, Disk& disk) {
 }
 
 Start start_up(RankState& s, const OutputVerdict& output, Disk& disk, StatusBoard& board) {
-  return start_up(s, output, disk, board, [&s, &disk] {
-    s.units = model_units(s.config().model);
+  return start_up(s, output, disk, board, [&s, &disk, &board] {
+    fetch_inputs(s, board, may_resume(s));
+    s.units = model_units(s.config().model, s.config().lora);
     open_pretrained(s);
     read_what_export_takes_over(s);
-    open_data(s, disk);
+    open_data(s, disk, board);
     log_memory(s.log, "start");
     return build_model(s);
   });
@@ -307,8 +324,10 @@ Start start_up(RankState& s, const OutputVerdict& output, Disk& disk, StatusBoar
   }
   require_shared_output(s, disk);
   FillFirstWeights fill = build();
+  if (prepare_reference(s, disk, board, fill)) fill = [] {};
   resume_or_initialize(s, disk, may_resume(s), std::move(fill));
-  s.pretrained.reset();
+  if (!s.config().lora.merge) s.pretrained.reset();  // a merge reads the model once more
+  s.adapter.reset();
   log_memory(s.log, "loaded");
   Result<void> cut;
   const MetricsCut kept = {.step = s.step, .is_evaluated = s.evaluations.last_step == s.step};

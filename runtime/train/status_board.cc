@@ -45,7 +45,8 @@ prometheus::Counter& StatusBoard::part_counter(common::StepPart part) {
                            {{"rank", rank_label_}, {"part", std::string(to_string(part))}}});
 }
 
-void StatusBoard::set_phase(const std::string& phase) {
+void StatusBoard::set_phase(const std::string& phase,
+                            const std::optional<common::PhaseProgress>& progress) {
   const std::lock_guard lock(mutex_);
   const auto phase_gauge = [&](const std::string& name) -> prometheus::Gauge& {
     return metrics_.gauge({"lockstep_phase",
@@ -55,6 +56,7 @@ void StatusBoard::set_phase(const std::string& phase) {
   if (!progress_.phase.empty()) phase_gauge(progress_.phase).Set(0);
   phase_gauge(phase).Set(1);
   progress_.phase = phase;
+  progress_.phase_progress = progress;
   last_change_ = Clock::now();
 }
 
@@ -146,6 +148,16 @@ void StatusBoard::show_step(const StepStats& stats) {
       .Set(static_cast<double>(stats.skipped_steps));
   if (stats.loss_scale) {
     gauge("lockstep_loss_scale", "Loss scale of the last step (fp16).").Set(*stats.loss_scale);
+  }
+  if (stats.pairs) {
+    gauge("lockstep_reward_chosen", "Mean reward of the chosen answers of the last step.")
+        .Set(stats.pairs->reward_chosen);
+    gauge("lockstep_reward_rejected", "Mean reward of the rejected answers of the last step.")
+        .Set(stats.pairs->reward_rejected);
+    gauge("lockstep_reward_margin", "Mean difference of these rewards.").Set(stats.pairs->margin());
+    gauge("lockstep_reward_accuracy_ratio",
+          "Share of the pairs whose chosen answer has the larger reward.")
+        .Set(stats.pairs->accuracy);
   }
   gauge("lockstep_busy_seconds", "Work of this rank in the last step, without waits for others.")
       .Set(stats.busy_seconds.at(static_cast<std::size_t>(progress_.rank)));

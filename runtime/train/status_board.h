@@ -14,6 +14,7 @@
 #include "runtime/common/progress.h"
 #include "runtime/common/step_parts.h"
 #include "runtime/train/gpu_utilization.h"
+#include "runtime/train/pair_figures.h"
 
 namespace lockstep::runtime {
 
@@ -41,6 +42,7 @@ struct StepStats {
   bool skipped = false;              // loss or gradient were not finite: no update was made
   int64_t skipped_steps = 0;         // of the run
   std::optional<double> loss_scale;  // that the step ran with; only in fp16
+  std::optional<PairFigures> pairs;  // means over the pairs of the global batch, if it has pairs
   std::vector<SaveProgress> saves;   // by rank: of the checkpoint under way
   common::StepParts parts{};         // of step_seconds
 };
@@ -54,9 +56,10 @@ struct StepCost {
 // One measurement of the validation loss, the same on all ranks but for the time.
 struct Evaluation {
   int64_t step = 0;  // after how many steps
-  double loss = 0;   // mean over all labels of the validation data
+  double loss = 0;   // mean over all labels, or pairs, of the validation data
   int64_t loss_tokens = 0;
-  double seconds = 0;  // wall time on this rank
+  double seconds = 0;                // wall time on this rank
+  std::optional<PairFigures> pairs;  // as StepStats::pairs, of the validation data
 };
 
 // "2.3146999999999998": all digits of a double, so that texts are equal if and only if values are.
@@ -67,7 +70,9 @@ class StatusBoard {
  public:
   StatusBoard(std::string job, int attempt, int rank);
 
-  void set_phase(const std::string& phase);  // as in common::JobProgress
+  // As in common::JobProgress, with how far its work is, if that is known. A sign of life.
+  void set_phase(const std::string& phase,
+                 const std::optional<common::PhaseProgress>& progress = std::nullopt);
   void set_plan(const std::string& strategy, int64_t step, int64_t total_steps);
   // What carries this rank's bytes: Topology::backend.
   void set_backend(const std::string& backend);

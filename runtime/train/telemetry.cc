@@ -81,6 +81,7 @@ void Telemetry::step_done(const StepStats& stats) {
 
   const LoggedStep logged = take(stats);
   value_or_raise(files_.metrics->append(logged), common::ExitCode::kOutputUnwritable);
+  if (files_.mlflow) files_.mlflow->line_written(stats.step);
   if (files_.events) {
     value_or_raise(files_.events->append(stats.step, scalars_of(logged)),
                    common::ExitCode::kOutputUnwritable);
@@ -99,6 +100,7 @@ void Telemetry::evaluation_done(const Evaluation& evaluation) {
   board_.evaluation_done(evaluation);
   if (!files_.metrics) return;
   value_or_raise(files_.metrics->append(evaluation), common::ExitCode::kOutputUnwritable);
+  if (files_.mlflow) files_.mlflow->line_written(evaluation.step);
   if (files_.events) {
     const std::vector<Scalar> scalars = {{"train/validation_loss", evaluation.loss}};
     value_or_raise(files_.events->append(evaluation.step, scalars),

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "runtime/common/log.h"
+#include "runtime/tracking/mlflow_run.h"
 #include "runtime/train/event_file.h"
 #include "runtime/train/metrics_file.h"
 #include "runtime/train/status_board.h"
@@ -22,7 +24,8 @@ struct TelemetryOptions {
 // Where rank 0 writes; other ranks have none.
 struct TelemetryFiles {
   std::optional<MetricsFile> metrics;
-  std::optional<EventFile> events;  // TensorBoard's, if they are asked for
+  std::optional<EventFile> events;              // TensorBoard's, if they are asked for
+  std::shared_ptr<MlflowRun> mlflow = nullptr;  // is told of every line, if there is one
 };
 
 class Telemetry {

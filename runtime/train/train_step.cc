@@ -1,6 +1,7 @@
 #include "runtime/train/train_step.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <numeric>
@@ -9,6 +10,8 @@
 #include <string_view>
 
 #include "runtime/optim/schedule.h"
+#include "runtime/train/lent_adapters.h"
+#include "runtime/train/pair_loss.h"
 #include "runtime/train/run_error.h"
 
 namespace lockstep::runtime {
@@ -43,42 +46,67 @@ void require_labels(const RankState& s, int64_t num_labels) {
 
 // Forward and backward of one micro-batch. The last block's backward computes the loss: it needs no
 // forward. Blocks below the first that is trained need no backward.
-//   num_labels: of the global batch.
-double run_micro_batch(RankState& s, const MicroBatch& batch, int64_t num_labels) {
-  MicroBatchIo io{.tokens = batch.tokens.data(),
-                  .labels = batch.labels.data(),
-                  .positions = batch.positions_or_null(),
-                  .loss_scale = static_cast<float>(s.history.loss_scale.scale) /
-                                static_cast<float>(num_labels)};
+//   io: all but what is written.
+void run_blocks(RankState& s, MicroBatchIo& io) {
   const int64_t last = s.decoder->num_blocks() - 1;
   const auto name_of = [&s](int64_t block) -> std::string_view {
     return s.units[static_cast<std::size_t>(block)].name;
   };
   for (int64_t block = 0; block < last; ++block) {
     s.clock->enter(StepPart::kForward, name_of(block));
-    s.decoder->forward_block(block, s.parallelism->unshard(block, block + 1), io);
+    const ConstValues params = s.parallelism->unshard(block, block + 1);
+    lend_adapters(s, block, Pass::kForward);
+    s.decoder->forward_block(block, params, io);
+    return_adapters(s, block, Pass::kForward);
     s.parallelism->reshard(block);
   }
-  const int64_t first = s.first_trained_block();
+  const int64_t first = first_trained_block(s.config());
   for (int64_t block = last; block >= first; --block) {
     s.clock->enter(StepPart::kBackward, name_of(block));
     const ConstValues params = s.parallelism->unshard(block, block > first ? block - 1 : -1);
     if (block == last) lend_embedding(s);
+    lend_adapters(s, block, Pass::kBackward);
     s.decoder->backward_block(block, params, io, s.parallelism->gradient_buffer(block));
     if (block == last && s.decoder->tied_block() >= 0) {
       s.parallelism->reshard(s.decoder->tied_block());
     }
+    return_adapters(s, block, Pass::kBackward);
     s.parallelism->reshard(block);
     if (!is_frozen(s.config(), block)) s.parallelism->gradient_ready(block);
   }
-  return io.loss_sum;
+}
+
+// Trains on micro-batch `index` of the global batch, and adds what came of it to `computed`, whose
+// num_labels and num_pairs are those of the global batch.
+//   token_weight: as PairTerms::token_weight.
+void run_micro_batch(RankState& s, int64_t index, const MicroBatch& batch, double token_weight,
+                     ComputedStep& computed) {
+  const TrainingPlace place = {
+      .seed = static_cast<uint64_t>(s.config().seed), .step = s.step, .micro_batch = index};
+  const int64_t divisor = computed.num_pairs > 0 ? computed.num_pairs : computed.num_labels;
+  MicroBatchIo io{
+      .tokens = batch.tokens.data(),
+      .labels = batch.labels.data(),
+      .positions = batch.positions_or_null(),
+      .loss_scale = static_cast<float>(s.history.loss_scale.scale) / static_cast<float>(divisor),
+      .place = &place};
+  if (computed.num_pairs == 0) {
+    run_blocks(s, io);
+  } else {
+    PairFigures figures;
+    const PairBatch pairs(s.config(), batch, s.reference, token_weight, figures);
+    pairs.give_to(io);
+    run_blocks(s, io);
+    computed.figures.push_back(figures);
+  }
+  computed.losses.push_back(io.loss_sum);
 }
 
 // Sums in index order, so that the bits do not depend on who computed which micro-batch.
-double mean_loss(const std::vector<double>& micro_losses, int64_t num_labels) {
+double mean_loss(const std::vector<double>& micro_losses, int64_t divisor) {
   double sum = 0;
   for (const double loss : micro_losses) sum += loss;
-  return sum / static_cast<double>(num_labels);
+  return sum / static_cast<double>(divisor);
 }
 
 // What of a step is not finite, in words, and whose it is.
@@ -153,11 +181,13 @@ void settle(RankState& s, const std::optional<NonFinite>& cause) {
 }  // namespace
 
 StepControl exchange_control(Collective& collective, const OwnControl& own) {
-  // Per rank: wish, busy seconds, save, items, then (index, loss) of each micro-batch. Indices and
-  // sums of items are exact in a double.
+  // Per rank: wish, busy seconds, save, items, then (index, loss, figures of pairs) of each
+  // micro-batch. Indices and sums of items are exact in a double.
   constexpr std::size_t kHeadElems = 4;
   const std::size_t num_micro = own.micro_batches.size();
-  const std::size_t rank_elems = kHeadElems + 2 * num_micro;
+  const std::size_t num_figures = own.figures.empty() ? 0 : PairFigures::kNumValues;
+  const std::size_t micro_elems = 2 + num_figures;
+  const std::size_t rank_elems = kHeadElems + micro_elems * num_micro;
   const auto world_size = static_cast<std::size_t>(collective.world_size());
   std::vector<double> mine = {
       own.stop_wished ? 1.0 : 0.0, own.busy_seconds, static_cast<double>(own.save),
@@ -166,6 +196,10 @@ StepControl exchange_control(Collective& collective, const OwnControl& own) {
   for (std::size_t i = 0; i < num_micro; ++i) {
     mine.push_back(static_cast<double>(own.micro_batches[i]));
     mine.push_back(own.losses[i]);
+    if (num_figures > 0) {
+      const auto values = own.figures[i].values();
+      mine.insert(mine.end(), values.begin(), values.end());
+    }
   }
   std::vector<double> all(rank_elems * world_size);
   collective
@@ -175,6 +209,7 @@ StepControl exchange_control(Collective& collective, const OwnControl& own) {
 
   StepControl control;
   control.micro_losses.resize(world_size * num_micro);
+  if (num_figures > 0) control.figures.resize(world_size * num_micro);
   for (std::size_t rank = 0; rank < world_size; ++rank) {
     const double* const record = all.data() + rank * rank_elems;
     control.stop = control.stop || record[0] != 0;
@@ -182,8 +217,13 @@ StepControl exchange_control(Collective& collective, const OwnControl& own) {
     control.saves.push_back(static_cast<SaveProgress>(static_cast<int>(record[2])));
     control.num_items += static_cast<int64_t>(record[3]);
     for (std::size_t i = 0; i < num_micro; ++i) {
-      const double* const micro = record + kHeadElems + 2 * i;
-      control.micro_losses.at(static_cast<std::size_t>(micro[0])) = micro[1];
+      const double* const micro = record + kHeadElems + micro_elems * i;
+      const auto index = static_cast<std::size_t>(micro[0]);
+      control.micro_losses.at(index) = micro[1];
+      if (num_figures == 0) continue;
+      std::array<double, PairFigures::kNumValues> values{};
+      std::copy_n(micro + 2, num_figures, values.begin());
+      control.figures.at(index) = PairFigures::of(values);
     }
   }
   return control;
@@ -195,11 +235,13 @@ StepStats finish_step(RankState& s, const ComputedStep& computed, bool stop_wish
       exchange_control(*s.collective, {.micro_batches = s.parallelism->micro_batches(),
                                        .losses = computed.losses,
                                        .num_items = computed.num_items,
+                                       .figures = computed.figures,
                                        .busy_seconds = s.clock->busy_seconds(),
                                        .stop_wished = stop_wished,
                                        .save = s.saver->progress()});
   const bool is_divided = computed.num_labels > 0;
   const int64_t num_labels = is_divided ? computed.num_labels : control.num_items;
+  const int64_t num_pairs = computed.num_pairs;
   require_labels(s, num_labels);
   std::optional<NonFinite> cause = find_non_finite(s, control);
   const double loss_scale = s.history.loss_scale.scale;
@@ -215,21 +257,24 @@ StepStats finish_step(RankState& s, const ComputedStep& computed, bool stop_wish
   ++s.step;
   if (!is_divided) s.history.num_items += num_labels;
   const common::StepParts parts = s.clock->end_step();
-  StepStats stats = {.step = s.step,
-                     .loss = mean_loss(control.micro_losses, num_labels),
-                     .gradient_norm = norm.norm,
-                     .learning_rate = computed.lr,
-                     .step_tokens = is_divided ? s.step_tokens() : num_labels,
-                     .loss_tokens = num_labels,
-                     .run_tokens = is_divided ? s.step * s.step_tokens() : s.history.num_items,
-                     .step_seconds = std::accumulate(parts.begin(), parts.end(), 0.0),
-                     .busy_seconds = control.busy_seconds,
-                     .stop = control.stop,
-                     .skipped = cause.has_value(),
-                     .skipped_steps = s.history.skipped_steps,
-                     .saves = control.saves,
-                     .parts = parts};
+  StepStats stats = {
+      .step = s.step,
+      .loss = mean_loss(control.micro_losses, num_pairs > 0 ? num_pairs : num_labels),
+      .gradient_norm = norm.norm,
+      .learning_rate = computed.lr,
+      .step_tokens = is_divided ? s.step_tokens() : num_labels,
+      .loss_tokens = num_labels,
+      .run_tokens = is_divided ? s.step * s.step_tokens() : s.history.num_items,
+      .step_seconds = std::accumulate(parts.begin(), parts.end(), 0.0),
+      .busy_seconds = control.busy_seconds,
+      .stop = control.stop,
+      .skipped = cause.has_value(),
+      .skipped_steps = s.history.skipped_steps,
+      .saves = control.saves,
+      .parts = parts};
   if (s.config().precision == common::DType::kFp16) stats.loss_scale = loss_scale;
+  if (num_pairs > 0)
+    stats.pairs = mean_of(add_all({}, control.figures), static_cast<double>(num_pairs));
   return stats;
 }
 
@@ -238,13 +283,19 @@ StepStats train_step(RankState& s, bool stop_wished) {
   s.collective->begin_step(s.step + 1);
   ComputedStep computed = {
       .lr = lr_at(s.config().schedule, s.config().optimizer.lr, s.step + 1, s.config().steps)};
+  if (is_preference(s.config().task)) computed.num_pairs = s.config().batch.global_batch_size;
+  double token_weight = 0;
   computed.losses.reserve(s.parallelism->micro_batches().size());
   while (computed.losses.size() < s.parallelism->micro_batches().size()) {
     const LoadedBatch& batch = next_batch(s);
     // It comes with the step's first micro-batch.
-    if (batch.step_labels) computed.num_labels = *batch.step_labels;
+    if (batch.step_labels) {
+      computed.num_labels = *batch.step_labels;
+      token_weight = token_weight_of(computed.num_pairs, batch.step_first_predictions);
+    }
     require_labels(s, computed.num_labels);
-    computed.losses.push_back(run_micro_batch(s, batch.data, computed.num_labels));
+    const int64_t index = s.parallelism->micro_batches()[computed.losses.size()];
+    run_micro_batch(s, index, batch.data, token_weight, computed);
   }
   s.clock->enter(StepPart::kBackward, "sums of gradients");
   s.parallelism->finish_backward();  // gradients of shards() and owned() are final

@@ -25,6 +25,10 @@ struct ComputedStep {
   // gradients of sums, and num_items tells.
   int64_t num_labels = 0;
   std::vector<int64_t> num_items;  // of each micro-batch; empty if num_labels is given
+  // With pairs: how many the global batch has, by which loss and gradients are divided in place of
+  // num_labels, and what was measured of each micro-batch's.
+  int64_t num_pairs = 0;
+  std::vector<PairFigures> figures;
   double lr = 0;
 };
 
@@ -37,6 +41,7 @@ StepStats finish_step(RankState& s, const ComputedStep& computed, bool stop_wish
 struct StepControl {
   std::vector<double> micro_losses;  // sum over the micro-batch's tokens, by index in the batch
   int64_t num_items = 0;             // sum over all micro-batches; 0 if they are not told
+  std::vector<PairFigures> figures;  // by index in the batch; empty if there are no pairs
   std::vector<double> busy_seconds;  // by rank: as StepClock::busy_seconds()
   bool stop = false;                 // any rank's wish
   std::vector<SaveProgress> saves;   // by rank
@@ -47,6 +52,7 @@ struct OwnControl {
   std::span<const int64_t> micro_batches;  // equally many on every rank
   std::span<const double> losses;          // of those
   std::span<const int64_t> num_items;      // of those; empty: not told
+  std::span<const PairFigures> figures;    // of those; empty on all ranks without pairs
   double busy_seconds = 0;
   bool stop_wished = false;
   SaveProgress save = SaveProgress::kNone;

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/checkpoint/output_folder.h"
 #include "runtime/common/text_file.h"
 #include "runtime/data/byte_tokenizer.h"
 #include "runtime/data/conversation_tokenizer.h"
@@ -19,6 +20,8 @@
 #include "runtime/data/token_file.h"
 #include "runtime/train/exchange.h"
 #include "runtime/train/job_tokenizer.h"
+#include "runtime/train/long_phase.h"
+#include "runtime/train/reference_log_probs.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -57,10 +60,6 @@ void require_same(RankState& s, const std::string& mine, const std::string& patt
       "comparing the data");
 }
 
-std::string tokens_folder(const RankState& s) {
-  return s.env.output + "/tokens";
-}
-
 // Writing failed, or what was read cannot be trained on.
 ExitCode exit_code_of_tokenizing(const Error& error) {
   const bool wrong_data =
@@ -77,8 +76,9 @@ struct RowMakers {
 };
 
 // Writes the token file `path` on rank 0 while the others wait.
-void write_token_file(RankState& s, Disk& disk, const std::string& path,
+void write_token_file(RankState& s, Disk& disk, StatusBoard& board, const std::string& path,
                       const TokenizeOptions& options, const Tokenizer& tokenizer) {
+  LongPhase phase(board, "tokenizing");
   std::unique_ptr<Tokenization> work;
   if (s.is_rank0()) work = std::make_unique<Tokenization>(disk, path, options, tokenizer);
   for (bool done = false; !done;) {
@@ -88,7 +88,12 @@ void write_token_file(RankState& s, Disk& disk, const std::string& path,
         advanced ? ExitCode::kSucceeded : exit_code_of_tokenizing(advanced.error());
     const bool mine = agree_on(*s.collective, std::move(advanced), code, "tokenizing the data");
     done = !gather_texts(*s.collective, mine ? "done" : "", "tokenizing the data").front().empty();
+    const int64_t rows = work ? work->counts().rows : 0;
+    if (phase.got_on({.done = rows}) && s.is_rank0()) {
+      s.log.info("tokenizing", {{"file", path}, {"rows", rows}});
+    }
   }
+  phase.end();
   if (!work) return;
   s.log.info("tokenized", {{"file", path},
                            {"tokenizer", work->header().tokenizer},
@@ -99,7 +104,7 @@ void write_token_file(RankState& s, Disk& disk, const std::string& path,
 }
 
 bool is_text(SourceKind kind) {
-  return kind == SourceKind::kText || kind == SourceKind::kJsonText;
+  return kind == SourceKind::kText || kind == SourceKind::kRowTexts;
 }
 
 // Agrees on what `open` returns on rank 0, which alone calls it; null on the others.
@@ -112,35 +117,18 @@ std::unique_ptr<Opened> agree_on_opened(
   return agree_on(*s.collective, std::move(mine), code, "opening the tokenizer");
 }
 
-// The time that templates are told: one for all attempts that write to an output, so that those
-// which go on find the tokens of those before.
-Result<std::chrono::system_clock::time_point> template_time(Disk& disk, const std::string& folder) {
-  using std::chrono::seconds;
-  using std::chrono::system_clock;
-  const Result<std::string> text = common::read_text_file(folder + "/" + kTemplateTime);
-  if (text) {
-    int64_t told = 0;
-    const auto [end, wrong] = std::from_chars(text->data(), text->data() + text->size(), told);
-    if (wrong == std::errc() && *end == '\n') return system_clock::time_point(seconds(told));
-    return Error{ErrorCode::kDataLoss, folder + "/" + kTemplateTime + " holds no time",
-                 "remove it: templates are told another one then"};
-  }
-  if (text.error().code != ErrorCode::kNotFound) return text.error();
-  const auto now = std::chrono::duration_cast<seconds>(system_clock::now().time_since_epoch());
-  RETURN_IF_ERROR(disk.make_folder(folder));
-  RETURN_IF_ERROR(replace_file(disk, folder, kTemplateTime, std::to_string(now.count()) + "\n"));
-  return system_clock::time_point(now);
-}
-
 // What makes rows of the conversations in `data`; says on rank 0 what was found in them.
 std::unique_ptr<ConversationTokenizer> agree_on_conversations(RankState& s, Disk& disk,
                                                               const DataFiles& data,
                                                               const char* name) {
   Result<ConversationLayout> found = ConversationLayout();
-  if (s.is_rank0()) found = find_layout_of(data.paths.files, s.config().data.conversation_columns);
+  if (s.is_rank0()) {
+    found = find_layout_of(data.paths.files, s.config().data.conversation_columns,
+                           is_preference(s.config().task) ? find_pair_layout : find_layout);
+  }
   const ConversationLayout layout = agree_on_data(s, std::move(found), "looking for conversations");
   Result<std::chrono::system_clock::time_point> now = std::chrono::system_clock::time_point();
-  if (s.is_rank0()) now = template_time(disk, tokens_folder(s));
+  if (s.is_rank0()) now = template_time(disk, tokens_folder(s.env.output));
   const auto told =
       agree_on(*s.collective, std::move(now), ExitCode::kOutputUnwritable, "telling the time");
   auto opened = agree_on_opened<ConversationTokenizer>(
@@ -159,8 +147,7 @@ Result<void> check_loss(const common::DataConfig& config, SourceKind kind,
   if (!is_text(kind) || !learns_responses) return {};
   return Error{ErrorCode::kInvalidArgument,
                "train.data.loss: response, but " + pattern + " holds texts",
-               "give JSON lines with conversations (jq -c '.[]' makes such of a JSON list), or set "
-               "train.data.loss: all"};
+               "give rows with conversations, or set train.data.loss: all"};
 }
 
 RowMakers agree_on_row_makers(RankState& s, Disk& disk, const DataFiles& data, const char* name) {
@@ -174,8 +161,8 @@ RowMakers agree_on_row_makers(RankState& s, Disk& disk, const DataFiles& data, c
   return makers;
 }
 
-// The token file in the output that JSON lines or texts became; made if it is not there yet.
-std::string token_file_for(RankState& s, Disk& disk, const DataFiles& data,
+// The token file in the output that rows or texts became; made if it is not there yet.
+std::string token_file_for(RankState& s, Disk& disk, StatusBoard& board, const DataFiles& data,
                            const RowMakers& makers) {
   const TokenizeOptions options{.files = data.paths.files,
                                 .kind = data.kind,
@@ -186,11 +173,11 @@ std::string token_file_for(RankState& s, Disk& disk, const DataFiles& data,
   if (s.is_rank0()) name = token_file_name(options, *makers.texts);
   const std::string mine = agree_on_data(s, std::move(name), "looking at the data");
   const std::string path =
-      tokens_folder(s) + "/" + gather_texts(*s.collective, mine, "token file").front();
+      tokens_folder(s.env.output) + "/" + gather_texts(*s.collective, mine, "token file").front();
   std::string usable;
   if (s.is_rank0() && TokenFile::open(path)) usable = "usable";
   if (gather_texts(*s.collective, usable, "token file").front().empty()) {
-    write_token_file(s, disk, path, options, *makers.texts);
+    write_token_file(s, disk, board, path, options, *makers.texts);
   }
   return path;
 }
@@ -211,25 +198,31 @@ Result<void> check_vocabulary(const RankState& s, const TokenSource& source,
                "use the model's tokenizer, or a larger vocab_size"};
 }
 
-// What an opened pattern became: the samples, and the token file of the output that they lie in.
+// What a pattern became.
 struct Opened {
-  Samples samples;
-  std::string token_file;
+  std::unique_ptr<TokenSource> source;
+  ExpandedPaths paths;
+  std::string token_file;  // of the output, in which the source lies
 };
 
-Result<Samples> to_samples(const RankState& s, std::unique_ptr<TokenSource> source,
-                           const std::string& pattern) {
-  RETURN_IF_ERROR(check_vocabulary(s, *source, pattern));
+Result<Samples> to_samples(const RankState& s, std::unique_ptr<TokenSource> source) {
   return Samples::create(std::move(source), {.sequence_length = s.config().data.sequence_length,
-                                             .packing = s.config().data.packing});
+                                             .packing = s.config().data.packing,
+                                             .rows_per_sample = rows_per_sample(s.config())});
 }
 
-Opened open_pattern(RankState& s, Disk& disk, const std::string& pattern, const char* name) {
+// As the task reads it.
+Result<DataFiles> find_data_of_task(const common::TrainConfig& config, const std::string& pattern) {
+  if (is_preference(config.task)) return find_data(pattern, common::DataConfig::Format::kMessages);
+  return config.task == common::Task::kSft ? find_conversations(pattern, config.data)
+                                           : find_data(pattern, config.data.format);
+}
+
+Opened open_pattern(RankState& s, Disk& disk, StatusBoard& board, const std::string& pattern,
+                    const char* name) {
   const common::DataConfig& config = s.config().data;
-  const bool is_sft = s.config().task == common::Task::kSft;
-  const DataFiles data = agree_on_data(
-      s, is_sft ? find_conversations(pattern, config) : find_data(pattern, config.format),
-      "finding the data");
+  const DataFiles data =
+      agree_on_data(s, find_data_of_task(s.config(), pattern), "finding the data");
   require_same(s, "kind " + std::to_string(static_cast<int>(data.kind)), pattern);
   agree_on(*s.collective, check_loss(config, data.kind, pattern), ExitCode::kInvalidConfig,
            "choosing what is learned");
@@ -239,7 +232,7 @@ Opened open_pattern(RankState& s, Disk& disk, const std::string& pattern, const 
       s.config().tokenizer.type == common::TokenizerConfig::Type::kBytes;
   std::string token_file;
   if (!is_mapped && data.kind != SourceKind::kTokenFiles) {
-    token_file = token_file_for(s, disk, data, makers);
+    token_file = token_file_for(s, disk, board, data, makers);
   }
   std::unique_ptr<TokenSource> source = agree_on_data(
       s,
@@ -249,28 +242,77 @@ Opened open_pattern(RankState& s, Disk& disk, const std::string& pattern, const 
                                                            : std::vector<std::string>{token_file})),
       "opening the data");
   require_same(s, source->fingerprint(), pattern);
-  Samples samples = agree_on_data(s, to_samples(s, std::move(source), pattern), "opening the data");
-  if (s.is_rank0()) {
-    const Samples::Truncation truncation = samples.truncation();
-    s.log.info("data", {{"data", name},
-                        {"files", static_cast<int64_t>(data.paths.files.size())},
-                        {"binary_skipped", data.paths.num_binary_skipped},
-                        {"hidden_skipped", data.paths.num_hidden_skipped},
-                        {"empty_skipped", data.paths.num_empty_skipped},
-                        {"documents", samples.source().num_documents()},
-                        {"tokens", samples.source().num_tokens()},
-                        {"samples", samples.num_samples()},
-                        {"documents_truncated", truncation.documents},
-                        {"tokens_truncated", truncation.tokens}});
+  agree_on_data(s, check_vocabulary(s, *source, pattern), "opening the data");
+  return {.source = std::move(source), .paths = data.paths, .token_file = token_file};
+}
+
+void log_data(const RankState& s, const char* name, const ExpandedPaths& paths,
+              const Samples& samples) {
+  if (!s.is_rank0()) return;
+  const Samples::Truncation truncation = samples.truncation();
+  s.log.info("data", {{"data", name},
+                      {"files", static_cast<int64_t>(paths.files.size())},
+                      {"binary_skipped", paths.num_binary_skipped},
+                      {"hidden_skipped", paths.num_hidden_skipped},
+                      {"empty_skipped", paths.num_empty_skipped},
+                      {"documents", samples.source().num_documents()},
+                      {"tokens", samples.source().num_tokens()},
+                      {"samples", samples.num_samples()},
+                      {"documents_truncated", truncation.documents},
+                      {"tokens_truncated", truncation.tokens}});
+}
+
+// Of what `opened` holds.
+Samples open_samples(RankState& s, Opened& opened, const char* name) {
+  Samples samples = agree_on_data(s, to_samples(s, std::move(opened.source)), "opening the data");
+  log_data(s, name, opened.paths, samples);
+  return samples;
+}
+
+// The samples of `share` of s.divided.
+Samples open_share(RankState& s, Share share, const ExpandedPaths& paths) {
+  const bool is_held_out = share == Share::kHeldOut;
+  Result<Samples> samples = to_samples(s, s.divided->open(share));
+  if (!samples) {
+    samples = Error{samples.error().code,
+                    std::string("train.data.validationFraction: ") +
+                        (is_held_out ? "of what is held out " : "of what is left to train on ") +
+                        samples.error().message,
+                    std::string(is_held_out ? "raise" : "lower") +
+                        " it, name train.data.validation in its place, or lower "
+                        "train.data.sequenceLength"};
   }
-  return {.samples = std::move(samples), .token_file = token_file};
+  Samples mine = agree_on_data(s, std::move(samples), "dividing the data");
+  log_data(s, is_held_out ? "validation" : "train", paths, mine);
+  return mine;
+}
+
+// Both shares of the training data: see Note [Held-out documents].
+Samples open_divided(RankState& s, Opened& opened) {
+  const common::TrainConfig& config = s.config();
+  s.divided = agree_on_data(
+      s,
+      DividedSource::create(std::move(opened.source),
+                            {.fraction = config.data.validation_fraction,
+                             .seed = config.seed,
+                             .documents_per_unit = rows_per_sample(config),
+                             .unit_name = is_preference(config.task) ? "pairs" : "documents"}),
+      "dividing the data");
+  if (s.is_rank0()) {
+    s.log.info("held out", {{"fraction", config.data.validation_fraction},
+                            {"held_out", s.divided->num_held_out()},
+                            {"of", s.divided->num_units()}});
+  }
+  Samples train = open_share(s, Share::kTraining, opened.paths);
+  s.validation.emplace(open_share(s, Share::kHeldOut, opened.paths));
+  return train;
 }
 
 // Removes token files of other data and what a crash left: the output keeps what it needs.
 void remove_other_token_files(const RankState& s, Disk& disk, const std::set<std::string>& kept) {
   std::error_code error;
   std::vector<std::string> others;
-  for (std::filesystem::directory_iterator entry(tokens_folder(s), error);
+  for (std::filesystem::directory_iterator entry(tokens_folder(s.env.output), error);
        !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     const std::string path = entry->path().string();
     if (!kept.contains(path)) others.push_back(path);
@@ -295,7 +337,7 @@ void resolve_epochs(RankState& s) {
                          std::to_string(s.samples->samples_per_epoch()) + " in an epoch",
                      "raise epochs, or lower train.batch.globalBatchSize"};
   } else {
-    resolved = common::with_steps(s.job.train_json, steps);
+    resolved = common::with_steps(s.job.train_json_here(), steps);
   }
   s.job.train =
       agree_on(*s.collective, std::move(resolved), ExitCode::kInvalidConfig, "counting the steps");
@@ -304,21 +346,43 @@ void resolve_epochs(RankState& s) {
 
 }  // namespace
 
-void open_data(RankState& s, Disk& disk) {
+Result<std::chrono::system_clock::time_point> template_time(Disk& disk, const std::string& folder) {
+  using std::chrono::seconds;
+  using std::chrono::system_clock;
+  const Result<std::string> text = common::read_text_file(folder + "/" + kTemplateTime);
+  if (text) {
+    int64_t told = 0;
+    const auto [end, wrong] = std::from_chars(text->data(), text->data() + text->size(), told);
+    if (wrong == std::errc() && *end == '\n') return system_clock::time_point(seconds(told));
+    return Error{ErrorCode::kDataLoss, folder + "/" + kTemplateTime + " holds no time",
+                 "remove it: templates are told another one then"};
+  }
+  if (text.error().code != ErrorCode::kNotFound) return text.error();
+  const auto now = std::chrono::duration_cast<seconds>(system_clock::now().time_since_epoch());
+  RETURN_IF_ERROR(disk.make_folder(folder));
+  RETURN_IF_ERROR(replace_file(disk, folder, kTemplateTime, std::to_string(now.count()) + "\n"));
+  return system_clock::time_point(now);
+}
+
+void open_data(RankState& s, Disk& disk, StatusBoard& board) {
   const common::DataConfig data = s.config().data;
-  Opened train = open_pattern(s, disk, data.train, "train");
+  Opened train = open_pattern(s, disk, board, data.train, "train");
+  Samples samples =
+      data.validation_fraction > 0 ? open_divided(s, train) : open_samples(s, train, "train");
   s.samples.emplace(
       agree_on_data(s,
-                    SampleSource::create(std::move(train.samples),
+                    SampleSource::create(std::move(samples),
                                          {.global_batch_size = s.config().batch.global_batch_size,
                                           .micro_batch_size = s.config().batch.micro_batch_size,
                                           .shuffle = data.shuffle,
                                           .seed = s.config().seed}),
                     "opening the data"));
-  std::set<std::string> kept = {train.token_file, tokens_folder(s) + "/" + kTemplateTime};
+  std::set<std::string> kept = {train.token_file, tokens_folder(s.env.output) + "/" + kTemplateTime,
+                                tokens_folder(s.env.output) + "/" + reference_file("train"),
+                                tokens_folder(s.env.output) + "/" + reference_file("validation")};
   if (!data.validation.empty()) {
-    Opened validation = open_pattern(s, disk, data.validation, "validation");
-    s.validation.emplace(std::move(validation.samples));
+    Opened validation = open_pattern(s, disk, board, data.validation, "validation");
+    s.validation.emplace(open_samples(s, validation, "validation"));
     kept.insert(validation.token_file);
   }
   if (s.is_rank0()) remove_other_token_files(s, disk, kept);

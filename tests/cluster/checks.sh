@@ -14,14 +14,15 @@ await() { # seconds what command...
 
 # Waits for a job's end; a job that failed fails the scenario at once.
 await_success() { # job
-  local i conditions
-  for ((i = 0; i < 3000; i++)); do
+  local deadline=$((SECONDS + 900)) began conditions
+  while [ $SECONDS -lt $deadline ]; do
+    began=$(microseconds)
     conditions=$(kubectl get trainingjob "$1" -o 'jsonpath={range .status.conditions[*]}{.type}={.status} {end}')
     case " $conditions" in
       *" Succeeded=True "*) echo "ok: $1 succeeded"; return 0 ;;
       *" Failed=True "*) fail "$1 failed" ;;
     esac
-    sleep 0.2
+    pause_after_look "$began"
   done
   fail "$1 did not end"
 }

@@ -1,5 +1,5 @@
 # Sourced by the scenarios and by reference.sh: the small job that they run, and the bits that it must end with.
-REFERENCE=$CLUSTER_STATE/reference REFERENCE_STEPS=500
+REFERENCE=$CLUSTER_STATE/reference REFERENCE_STEPS=1000
 
 # A small job on stdout: JOB RANKS STEPS STRATEGY; it writes to the claim of its own name. With REFERENCE_STEPS it ends with the
 # reference's bits, whatever its ranks and strategy.

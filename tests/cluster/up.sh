@@ -35,7 +35,7 @@ start controllers "$BIN/kube-controller-manager" --controllers="$controllers" \
   --authentication-kubeconfig "$CLUSTER_STATE/controllers.kubeconfig" --authorization-kubeconfig "$CLUSTER_STATE/controllers.kubeconfig" \
   --bind-address 127.0.0.1 --secure-port $((API_PORT + 1)) --leader-elect=false --use-service-account-credentials=true \
   --service-account-private-key-file "$PKI/sa.key" --root-ca-file "$PKI/ca.crt" --allocate-node-cidrs=false \
-  --cert-dir "$CLUSTER_STATE/controllers-cert" --kube-api-qps 500 --kube-api-burst 1000
+  --cert-dir "$CLUSTER_STATE/controllers-cert" ${CONTROLLER_LIMITS---kube-api-qps 500 --kube-api-burst 1000}
 wait_for 120 "default service account" "$BIN/kubectl" get serviceaccount default
 [ -z "$NODE_NAMESPACE" ] || start scheduler "$BIN/kube-scheduler" --kubeconfig "$CLUSTER_STATE/scheduler.kubeconfig" \
   --authentication-kubeconfig "$CLUSTER_STATE/scheduler.kubeconfig" --authorization-kubeconfig "$CLUSTER_STATE/scheduler.kubeconfig" \

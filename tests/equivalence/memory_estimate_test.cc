@@ -108,6 +108,35 @@ TEST_F(MemoryEstimateTest, IsWithinTenPercentOfWhatRanksAllocate) {
   }
 }
 
+// Weights beside adapters have no master, no gradient and no moment, and no place in a snapshot.
+TEST_F(MemoryEstimateTest, AdaptersAreWithinTenPercentOfWhatRanksAllocate) {
+  nlohmann::json base = medium(1, "ddp");
+  train(base, "base");
+  const nlohmann::json config = base["train"]["model"]["config"];
+  for (const std::string strategy : {"ddp", "zero1", "zero2", "zero3"}) {
+    for (const auto& [ranks, precision] : {std::pair(1, "fp32"), std::pair(2, "bf16")}) {
+      nlohmann::json job = medium(ranks, strategy);
+      job["train"]["precision"] = precision;
+      job["train"]["model"] = {{"path", folder_.path("base/model")}};
+      job["train"]["lora"] = {{"rank", 8}};
+      const std::string name = strategy + precision;
+      const std::vector<std::string> logs = train(job, name);
+      job["train"]["model"]["config"] = config;  // as the ranks have read it
+      const common::MemoryEstimate memory = estimate(job);
+      const auto estimated = static_cast<double>(memory.buffers());
+      for (const std::string& log : logs) {
+        EXPECT_NEAR(static_cast<double>(read_memory(log, "end")["buffer_peak_bytes"]), estimated,
+                    kBound * estimated)
+            << name;
+      }
+      const int64_t state = memory.weights + memory.gradients + memory.optimizer;
+      EXPECT_LT(state, common::num_parameters(common::decode_train(job["train"]).model) *
+                           (precision == std::string("fp32") ? 5 : 3))
+          << name;
+    }
+  }
+}
+
 // Model states fall by what the estimate says lies on storage, to the byte, and no snapshot of them
 // is in memory either.
 TEST_F(MemoryEstimateTest, OffloadTakesTheOptimizersStateOutOfMemory) {
@@ -190,6 +219,19 @@ TEST_F(MemoryEstimateTest, IsWithinTenPercentOfResidentMemoryAndOfItsGrowth) {
       EXPECT_NEAR(static_cast<double>(end["resident_peak_bytes"]), total, kBound * total);
     }
   }
+}
+
+TEST_F(MemoryEstimateTest, CountsLibTorchWhereGlooIsAskedFor) {
+  nlohmann::json job = tiny(2, "ddp");
+  const auto resident = [&](const std::string& backend) {
+    job["train"]["communication"]["backend"] = backend;
+    return static_cast<double>(read_memory(train(job, backend).front(), "start")["resident_bytes"]);
+  };
+  const double without = resident("auto");
+  const auto estimated = static_cast<double>(estimate(job).process);
+  const double with = resident("gloo");
+  const double more = static_cast<double>(estimate(job).process) - estimated;
+  EXPECT_NEAR(with - without, more, kBound * with);
 }
 
 TEST_F(MemoryEstimateTest, CountsComputeCopiesAndWhatFrozenUnitsLack) {

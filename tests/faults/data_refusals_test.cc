@@ -218,10 +218,28 @@ TEST_F(DataRefusalsTest, ValidationDataThatIsMissing) {
                  "nothing.txt");
 }
 
+TEST_F(DataRefusalsTest, AShareOfOneDocumentLeavesNoneToTrainOn) {
+  expect_refusal(job(write("one.txt", support::tiny_corpus(20000)),
+                     {{"data", {{"validationFraction", 0.05}}}}),
+                 ExitCode::kInvalidData,
+                 "train.data.validationFraction: 0.05 of 1 documents is 1, which leaves none");
+}
+
+TEST_F(DataRefusalsTest, AShareTooSmallForASample) {
+  std::string lines;
+  for (int i = 0; i < 400; ++i) lines += json{{"text", "a short one"}}.dump() + "\n";
+  const std::string name = write("short.jsonl", lines);
+  expect_refusal(job(name, {{"data", {{"validationFraction", 0.005}}}}), ExitCode::kInvalidData,
+                 "train.data.validationFraction: of what is held out the corpus has ");
+  std::filesystem::remove_all(folder_.path("output"));
+  expect_refusal(job(name, {{"data", {{"validationFraction", 0.995}}}}), ExitCode::kInvalidData,
+                 "train.data.validationFraction: of what is left to train on the corpus has ");
+}
+
 TEST_F(DataRefusalsTest, DataOfSeveralKinds) {
   write_lines("mixed/a.jsonl", "");
   write("mixed/b.txt", "text");
-  expect_refusal(job("mixed"), ExitCode::kInvalidData, "b.txt lies among *.jsonl");
+  expect_refusal(job("mixed"), ExitCode::kInvalidData, "b.txt lies among files of rows");
 }
 
 }  // namespace

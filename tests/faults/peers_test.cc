@@ -1,5 +1,6 @@
 // A rank that dies or hangs in mid-run: the others end, with its name and where every rank stood.
 #include <filesystem>
+#include <ostream>
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -23,6 +24,10 @@ struct PeerFault {
   int rank;
   int signal_number;
 };
+
+void PrintTo(const PeerFault& fault, std::ostream* out) {
+  *out << fault.backend << ", signal " << fault.signal_number << " to rank " << fault.rank;
+}
 
 class PeersTest : public testing::TestWithParam<PeerFault> {};
 

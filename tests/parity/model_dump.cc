@@ -1,5 +1,5 @@
 // Runs our decoder on a config.json and tokens, and writes what Transformers must reproduce:
-//   model_dump CONFIG_JSON TOKENS OUT_FOLDER [WEIGHTS_FOLDER]
+//   model_dump CONFIG_JSON TOKENS OUT_FOLDER [WEIGHTS_FOLDER [ADAPTER_FOLDER]]
 // TOKENS: one sequence per line, decimal; the last token of a line is only a label. A "|" begins a
 // document, which sees nothing of those before it. Weights that start as ones or zeros are moved
 // away from there, so that a bias left out shows. Written:
@@ -8,20 +8,30 @@
 //   logits.f32                                   [sequences, length, vocab], raw
 //   losses.txt                                   mean loss before each of 10 AdamW steps and after
 //   losses_bf16.txt                              the same, computed in bf16
-// With WEIGHTS_FOLDER, a Hugging Face directory, only the logits of its weights.
+// or the probabilities of sampling for each line of a file, a JSON list per line:
+//   model_dump sampling LINES    {"temperature": .., "top_k": .., "top_p": .., "logits": [..]}
+// With WEIGHTS_FOLDER, a Hugging Face directory, only the logits of its weights; with a PEFT
+// adapter added to them if ADAPTER_FOLDER names one.
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iomanip>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 
+#include <nlohmann/json.hpp>
+
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/common/config_json.h"
+#include "runtime/common/peft_config.h"
 #include "runtime/kernels/elementwise.h"
+#include "runtime/model/cached_decoder.h"
 #include "runtime/model/decoder.h"
+#include "runtime/train/merged_weights.h"
 #include "runtime/train/pretrained_weights.h"
+#include "runtime/train/sampling.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -188,15 +198,16 @@ void update(const std::vector<Unit>& units, int step, const UnitBuffers& gradien
   }
 }
 
-void write_logits(const std::string& path, Decoder& decoder, const Batch& batch,
+// Token by token, as text is made.
+void write_logits(const std::string& path, const common::ModelConfig& config, const Batch& batch,
                   const UnitBuffers& params) {
   std::vector<ConstValues> pointers;
   for (const std::vector<float>& unit : params) pointers.emplace_back(unit.data());
+  CachedDecoder decoder(config, batch.shape.seq, pointers);
   std::ofstream file(path, std::ios::binary);
   for (size_t row = 0; row < batch.tokens.size(); ++row) {
-    const auto place = static_cast<size_t>(batch.positions[row]);
-    const std::span<const int32_t> prefix(&batch.tokens[row - place], place + 1);
-    const std::vector<float> logits = decoder.next_token_logits(prefix, pointers);
+    if (batch.positions[row] == 0) decoder.keep(0);
+    const std::vector<float> logits = decoder.extend(std::span(&batch.tokens[row], 1));
     file.write(reinterpret_cast<const char*>(logits.data()),
                static_cast<std::streamsize>(logits.size() * sizeof(float)));
   }
@@ -229,26 +240,43 @@ void write_losses(const std::string& path, const std::vector<double>& losses) {
 
 // Logits of the weights of a Hugging Face directory.
 void dump_pretrained(const std::string& config_path, const std::string& tokens_path,
-                     const std::string& out, const std::string& folder) {
+                     const std::string& out, const std::string& folder,
+                     const std::string& adapter) {
   const common::ModelConfig config = take(common::read_config_json(config_path));
   const Batch batch = read_batch(tokens_path);
   const std::vector<Unit> units = model_units(config);
-  Decoder decoder(config, batch.shape);
   const PretrainedWeights weights = take(PretrainedWeights::open(folder, config, units));
+  std::optional<MergedWeights> merged;
+  if (!adapter.empty()) {
+    const common::PeftAdapter peft = take(common::read_adapter_config(adapter));
+    merged.emplace(take(MergedWeights::open(weights, adapter, config, peft.lora)));
+  }
   UnitBuffers params;
   for (const Unit& unit : units) {
     const auto index = static_cast<int64_t>(params.size());
     params.emplace_back(static_cast<size_t>(unit.num_elems));
-    check(weights.read(index, 0, params.back()));
+    check(merged ? merged->read(index, 0, params.back()) : weights.read(index, 0, params.back()));
   }
-  write_logits(out + "/logits.f32", decoder, batch, params);
+  write_logits(out + "/logits.f32", config, batch, params);
+}
+
+int dump_sampling(const std::string& path) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const nlohmann::json given = nlohmann::json::parse(line);
+    const Sampling sampling = {.temperature = given.at("temperature").get<double>(),
+                               .top_k = given.at("top_k").get<int64_t>(),
+                               .top_p = given.at("top_p").get<double>()};
+    const auto logits = given.at("logits").get<std::vector<float>>();
+    printf("%s\n", nlohmann::json(token_probabilities(logits, sampling)).dump().c_str());
+  }
+  return 0;
 }
 
 void dump(const std::string& config_path, const std::string& tokens_path, const std::string& out) {
   const common::ModelConfig config = take(common::read_config_json(config_path));
   const Batch batch = read_batch(tokens_path);
   const std::vector<Unit> units = model_units(config);
-  Decoder decoder(config, batch.shape);
   UnitBuffers params;
   for (const Unit& unit : units) {
     params.emplace_back(static_cast<size_t>(unit.num_elems));
@@ -259,7 +287,7 @@ void dump(const std::string& config_path, const std::string& tokens_path, const 
   std::filesystem::create_directories(out + "/model");
   std::ofstream(out + "/model/config.json") << encode_config_json(config);
   write_tensors(out + "/model/model.safetensors", units, params);
-  write_logits(out + "/logits.f32", decoder, batch, params);
+  write_logits(out + "/logits.f32", config, batch, params);
 
   UnitBuffers gradients;
   UnitBuffers unused;
@@ -272,15 +300,20 @@ void dump(const std::string& config_path, const std::string& tokens_path, const 
 }  // namespace lockstep::runtime
 
 int main(int argc, char** argv) {
-  if (argc != 4 && argc != 5) {
-    fprintf(stderr, "usage: model_dump CONFIG_JSON TOKENS OUT_FOLDER [WEIGHTS_FOLDER]\n");
+  if (argc == 3 && std::string(argv[1]) == "sampling") {
+    return lockstep::runtime::dump_sampling(argv[2]);
+  }
+  if (argc < 4 || argc > 6) {
+    fprintf(stderr,
+            "usage: model_dump CONFIG_JSON TOKENS OUT_FOLDER [WEIGHTS_FOLDER [ADAPTER_FOLDER]]\n");
     return 2;
   }
   try {
     if (argc == 4) {
       lockstep::runtime::dump(argv[1], argv[2], argv[3]);
     } else {
-      lockstep::runtime::dump_pretrained(argv[1], argv[2], argv[3], argv[4]);
+      lockstep::runtime::dump_pretrained(argv[1], argv[2], argv[3], argv[4],
+                                         argc > 5 ? argv[5] : "");
     }
   } catch (const std::exception& error) {
     fprintf(stderr, "model_dump: %s\n", error.what());

@@ -5,7 +5,7 @@
 Every family is saved by save_pretrained (some sharded, in 16 bits or tied), read by us, trained for some steps, and
 exported. Bounds, relative to the largest: logits of the weights as read and the losses of the steps 1e-5 (fp64
 reference). An export after a step with a rate of 0 has the bytes that were read, and training goes on from our own
-export with the digits of the run that wrote it.
+export with the digits of the run that wrote it. `export` makes the same files of the last checkpoint.
 """
 import json
 import subprocess
@@ -107,6 +107,20 @@ def compare_logits(dump, work, vocab, seq, report):
     report.check("logits", relative_error(ours, logits_of(load(work / "theirs", report).double(), batch)))
 
 
+def compare_exports(lockstep, work, report):
+    """`export` of the last checkpoint, beside what the run itself has left."""
+    own = work / "trained" / "model"
+    for name, flags in {"whole": [], "rounded": ["--dtype", "bf16", "--step", str(STEPS)]}.items():
+        subprocess.run([lockstep, "export", work / "trained", "--output", work / name, *flags], check=True,
+                       stdout=subprocess.DEVNULL)
+        load(work / name, report)
+    for file in own.iterdir():
+        report.require(f"export has the run's {file.name}", (work / "whole" / file.name).read_bytes() == file.read_bytes())
+    whole, rounded = tensors_of(work / "whole"), tensors_of(work / "rounded")
+    report.require("bf16 is rounded as torch rounds", rounded.keys() == whole.keys() and all(
+        torch.equal(rounded[name], whole[name].to(torch.bfloat16)) for name in whole))
+
+
 def compare(lockstep, dump, work, directory, report):
     case, dtype, shard_size = directory
     theirs = work / "theirs"
@@ -123,6 +137,8 @@ def compare(lockstep, dump, work, directory, report):
                  max(abs(a / b - 1) for a, b in zip(ours, losses, strict=True)))
     validation = [line["validation_loss"] for line in lines if "validation_loss" in line][-1]
     report.check("loss after them", abs(validation / last - 1))
+
+    compare_exports(lockstep, work, report)
 
     short = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}[dtype]
     run(lockstep, work, "still", theirs, seq, steps=1, optimizer=dict(lr=0.0), export=dict(dtype=short))

@@ -35,6 +35,30 @@ check() { # dockerfile most-megabytes program...
 check operator.Dockerfile 30 lockstep-operator lockstep
 check runtime-cpu.Dockerfile 480 lockstep-runtime bash
 
+if [ -e "$bin/liblockstep-cuda.so" ]; then
+check runtime.Dockerfile 3000 lockstep-runtime bash
+library=/usr/lib/$(uname -m)-linux-gnu/liblockstep-cuda.so
+inside "$work/runtime" /lib64/ld-linux-*.so.* --list "$library" >"$work/said" 2>&1 || complain "$library does not load: $(cat "$work/said")"
+grep -q 'not found' "$work/said" && complain "$library lacks $(grep 'not found' "$work/said")"
+grep -q 'libcublasLt' "$work/said" || complain "$library does not load cuBLAS: $(cat "$work/said")"
+mkdir "$work/runtime/job"
+echo '{"name": "none", "ranks": 1, "train": {"model": {"config": {"model_type": "llama", "vocab_size": 256, "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}}, "data": {"train": "/job/job.json", "sequenceLength": 8}, "batch": {"globalBatchSize": 1}, "steps": 1}}' >"$work/runtime/job/job.json"
+image_env=$(sed -nE 's/^ENV (.*)/\1/p; s/^    (NVIDIA_.*)/\1/p' "$source/docker/runtime.Dockerfile" | tr -d '\\' | tr '\n' ' ')
+inside "$work/runtime" sh -c "$image_env RANK=0 WORLD_SIZE=1 LOCKSTEP_JOB=/job/job.json LOCKSTEP_OUTPUT=/tmp LOCKSTEP_METRICS_PORT=0 exec lockstep-runtime" >"$work/said" 2>&1 &&
+  complain "a rank of the image for GPUs trained without one"
+grep -q 'exit_code=86 reason=NoDevice' "$work/said" || complain "the rank did not say that it has no GPU: $(cat "$work/said")"
+rm -rf "$work/runtime"
+else
+  echo "the image for GPUs was not looked at: this build has no liblockstep-cuda.so (-DWITH_CUDA=ON)"
+fi
+
+# What a rank loads only when it needs it is in the image too; an image without it says what is missing.
+gloo() { inside "$work/runtime-cpu" lockstep-runtime bench collectives --ranks 2 --backend gloo --max-bytes 1Ki --iterations 1 --warmup 0; }
+gloo >"$work/said" 2>&1 || complain "ranks do not meet over Gloo in the image: $(cat "$work/said")"
+rm "$work/runtime-cpu/usr/lib/$(uname -m)-linux-gnu/liblockstep-gloo.so"
+gloo >"$work/said" 2>&1 && complain "ranks meet over Gloo without its library"
+grep -q 'Gloo: liblockstep-gloo.so: cannot open' "$work/said" || complain "the missing library is not named: $(cat "$work/said")"
+
 # An object that the loader would not find is an error, not a gap in the image.
 cp "$bin/lockstep" "$work/broken"
 sed -i 's/libyaml-cpp\.so\.0\.7/libyaml-cpp.so.0.9/' "$work/broken"

@@ -23,14 +23,16 @@ const std::map<std::string, std::set<std::string>>& allowed_includes() {
       {"runtime/hub", {"runtime/common", "runtime/data"}},  // patterns of files
       {"runtime/comm", {"runtime/common"}},
       {"runtime/checkpoint", {"runtime/common"}},
+      {"runtime/tracking",  // addresses and proxies
+       {"runtime/common", "runtime/checkpoint", "runtime/hub"}},
       {"runtime/offload", {"runtime/common", "runtime/checkpoint"}},
       {"runtime/parallel",
        {"runtime/common", "runtime/kernels", "runtime/model", "runtime/optim", "runtime/data",
         "runtime/comm", "runtime/checkpoint", "runtime/offload"}},
       {"runtime/train",
        {"runtime/common", "runtime/kernels", "runtime/model", "runtime/optim", "runtime/data",
-        "runtime/comm", "runtime/checkpoint", "runtime/offload", "runtime/parallel",
-        "runtime/text"}},
+        "runtime/comm", "runtime/checkpoint", "runtime/offload", "runtime/parallel", "runtime/text",
+        "runtime/hub", "runtime/tracking"}},
       {"runtime/custom",
        {"runtime/common", "runtime/kernels", "runtime/model", "runtime/optim", "runtime/data",
         "runtime/comm", "runtime/checkpoint", "runtime/offload", "runtime/parallel",
@@ -42,9 +44,12 @@ const std::map<std::string, std::set<std::string>>& allowed_includes() {
       {"operator/local", {"runtime/common", "operator/api", "operator/plan"}},
       {"operator/convert", {"runtime/common", "operator/api"}},
       {"operator/runs", {"runtime/common"}},
+      {"operator/machine", {"runtime/common", "operator/runs"}},  // how numbers are written
+      {"operator/wizard", {"runtime/common", "operator/api"}},
       {"operator/cli",
        {"runtime/common", "operator/api", "operator/plan", "operator/kube", "operator/controller",
-        "operator/local", "operator/convert", "operator/runs"}},
+        "operator/local", "operator/convert", "operator/runs", "operator/wizard",
+        "operator/machine"}},
   };
   return kAllowed;
 }

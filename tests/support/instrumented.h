@@ -23,6 +23,6 @@ inline constexpr bool kIsInstrumented = false;
 // Every how manieth random state or walk is taken.
 inline constexpr int64_t kWalkStride = kIsInstrumented ? 20 : 1;
 // Every how manieth point of an exhaustive sweep of faults is taken.
-inline constexpr int kSweepStride = kIsInstrumented ? 4 : 1;
+inline constexpr int kSweepStride = kIsInstrumented ? 8 : 1;
 
 }  // namespace lockstep

@@ -4,10 +4,13 @@
 
 namespace lockstep::support {
 
-extern const char* const kSourceTree;      // folder of the checkout
-extern const char* const kRuntimeProgram;  // lockstep-runtime
-extern const char* const kFaultyRuntime;   // lockstep-runtime with faults in it (tests/faults)
-extern const char* const kCustomJob;       // a rank of a custom loop (tests/runtime/custom)
-extern const char* const kFakeNvml;        // library that answers as NVML does
+extern const char* const kSourceTree;          // folder of the checkout
+extern const char* const kRuntimeProgram;      // lockstep-runtime
+extern const char* const kEmulatedGpuProgram;  // the same, on an emulated GPU
+extern const char* const kFaultyRuntime;       // lockstep-runtime with faults in it (tests/faults)
+extern const char* const kCustomJob;           // a rank of a custom loop (tests/runtime/custom)
+extern const char* const kFakeNvml;            // library that answers as NVML does
+extern const char* const kFakeCudaDriver;      // library that answers as a CUDA driver does
+extern const char* const kGpuCheck;            // lockstep-gpu-check
 
 }  // namespace lockstep::support

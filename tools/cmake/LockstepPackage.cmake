@@ -7,10 +7,10 @@ set(_cmake_folder "${CMAKE_INSTALL_LIBDIR}/cmake/lockstep")
 set_target_properties(lockstep_custom PROPERTIES EXPORT_NAME runtime)
 target_compile_features(lockstep_common INTERFACE cxx_std_20)
 target_include_directories(lockstep_common INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/lockstep>)
-target_include_directories(lockstep_comm_local INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/lockstep>)
-install(TARGETS lockstep_checkpoint lockstep_comm lockstep_comm_local lockstep_common lockstep_custom lockstep_data
-    lockstep_kernels lockstep_model lockstep_offload lockstep_optim lockstep_parallel lockstep_text lockstep_train
+install(TARGETS lockstep_checkpoint lockstep_comm lockstep_common lockstep_custom lockstep_data lockstep_hub
+    lockstep_kernels lockstep_model lockstep_offload lockstep_optim lockstep_parallel lockstep_text lockstep_tracking lockstep_train
   EXPORT lockstepTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}/lockstep")
+install(TARGETS lockstep_gloo LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")  # where lockstep_comm tells the loader to look
 install(FILES "${LOCKSTEP_TEXT_RUST}" DESTINATION "${CMAKE_INSTALL_LIBDIR}/lockstep")
 install(EXPORT lockstepTargets NAMESPACE lockstep:: DESTINATION "${_cmake_folder}")
 install(DIRECTORY "${CMAKE_SOURCE_DIR}/runtime" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/lockstep"

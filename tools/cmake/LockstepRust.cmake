@@ -23,7 +23,7 @@ endif()
 add_custom_command(OUTPUT "${LOCKSTEP_TEXT_RUST}"
   COMMAND ${_command}
   DEPENDS "${_rust}/build.sh" "${_rust}/Cargo.lock" "${_rust}/Cargo.toml" "${_rust}/src/generation.rs" "${_rust}/src/lib.rs"
-    "${_rust}/src/python.rs" "${_rust}/src/template.rs" "${_rust}/src/tokenizer.rs"
+    "${_rust}/src/python.rs" "${_rust}/src/rows.rs" "${_rust}/src/template.rs" "${_rust}/src/tokenizer.rs"
   COMMENT "Building liblockstep_text_rust.a with cargo" VERBATIM)
 add_custom_target(lockstep_text_rust DEPENDS "${LOCKSTEP_TEXT_RUST}")
 add_library(dep::text_rust STATIC IMPORTED GLOBAL)

@@ -46,6 +46,15 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
   resources: [pods, services, configmaps]
   verbs: [get, list, watch, create, delete]
 - apiGroups: [""]
+  resources: [pods]  # to tell Kueue that a pod group is over
+  verbs: [patch]
+- apiGroups: [kueue.x-k8s.io]
+  resources: [workloads, localqueues]  # why a queue lets a job wait
+  verbs: [get]
+- apiGroups: [scheduling.x-k8s.io, scheduling.volcano.sh, scheduling.k8s.io]
+  resources: [podgroups]  # gangs of schedulers that know them
+  verbs: [get, create, patch, delete]
+- apiGroups: [""]
   resources: [events]
   verbs: [get, create, patch]
 {{- end }}

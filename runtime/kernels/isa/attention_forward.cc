@@ -33,21 +33,31 @@ RowSoftmax softmax_row(int64_t visible, int64_t width, float scale_log2, float* 
           static_cast<float>(static_cast<double>(top) + log2(static_cast<double>(sum)))};
 }
 
-// One query head; the scratch holds its keys and values in panels. out: rows `out_stride` apart.
-void forward_head(const HeadShape& head, const Rows& query, float* out, int64_t out_stride,
-                  float* log_sum_exp, float* scratch) {
-  const float* const keys = scratch + head.layout.keys_by_dim;
-  const float* const values = scratch + head.layout.rows_by_key;
-  float* const probs = scratch + head.layout.probs;
-  const int64_t stride = head.layout.score_stride;
+// What a query head attends to, and where its scores go.
+struct Attended {
+  const float* keys;    // panels of K transposed
+  const float* values;  // panels of V
+  int64_t value_rows;   // of a panel of V
+  float* probs;         // [8][score_stride]
+  int64_t score_stride;
+};
+
+// One query head. query, out, log_sum_exp: from head.first_query on; rows of out `out_stride`
+// apart.
+void forward_head(const HeadShape& head, const Rows& query, const Attended& at, float* out,
+                  int64_t out_stride, float* log_sum_exp) {
+  float* const probs = at.probs;
+  const int64_t stride = at.score_stride;
   const float scale = head.softcap > 0 ? 1.0F : head.scale;  // of what softmax is given
-  for (int64_t begin = 0; begin < head.seq; begin += kQueryRows) {
+  for (int64_t begin = head.first_query; begin < head.seq; begin += kQueryRows) {
+    const int64_t place = begin - head.first_query;
     const int64_t rows = at_most(kQueryRows, head.seq - begin);
     const int64_t num_keys = begin + rows;
     const int64_t first = first_panel(head, begin);
     multiply_transposed(rows, first, num_keys, head.dim,
-                        {query.data + begin * query.stride, query.stride, 1}, keys, probs, stride);
-    float* const out_rows = out + begin * out_stride;
+                        {query.data + place * query.stride, query.stride, 1}, at.keys, probs,
+                        stride);
+    float* const out_rows = out + place * out_stride;
     float inverse_sums[kQueryRows];
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t visible = begin + r + 1;
@@ -56,11 +66,11 @@ void forward_head(const HeadShape& head, const Rows& query, float* out, int64_t 
       const RowSoftmax row =
           softmax_row(visible - first, num_keys - first, scale * kLog2E, scores + first);
       inverse_sums[r] = row.inverse_sum;
-      log_sum_exp[begin + r] = row.log_sum_exp;
+      log_sum_exp[place + r] = row.log_sum_exp;
     }
     for (int64_t d = 0; d < head.dim; d += kPanelCols) {
       multiply_panel(rows, num_keys - first, {probs + first, stride, 1},
-                     values + d * head.seq + first * kPanelCols,
+                     at.values + d * at.value_rows + first * kPanelCols,
                      {out_rows + d, out_stride, at_most(kPanelCols, head.dim - d), false});
     }
     for (int64_t r = 0; r < rows; ++r) {
@@ -72,16 +82,25 @@ void forward_head(const HeadShape& head, const Rows& query, float* out, int64_t 
   }
 }
 
-// As above, into rows of the output.
+// The packed head of the scratch.
+Attended packed_head(const HeadShape& head, float* scratch) {
+  return {.keys = scratch + head.layout.keys_by_dim,
+          .values = scratch + head.layout.rows_by_key,
+          .value_rows = head.seq,
+          .probs = scratch + head.layout.probs,
+          .score_stride = head.layout.score_stride};
+}
+
+// Into rows of the output.
 void forward_head_into(const HeadShape& head, const Rows& query, float* out, float* log_sum_exp,
                        float* scratch) {
-  forward_head(head, query, out, head.out_stride, log_sum_exp, scratch);
+  forward_head(head, query, packed_head(head, scratch), out, head.out_stride, log_sum_exp);
 }
 template <class T>
 void forward_head_into(const HeadShape& head, const Rows& query, T* out, float* log_sum_exp,
                        float* scratch) {
   float* const wide = scratch + head.layout.wide_out;
-  forward_head(head, query, wide, head.dim, log_sum_exp, scratch);
+  forward_head(head, query, packed_head(head, scratch), wide, head.dim, log_sum_exp);
   for (int64_t row = 0; row < head.seq; ++row) {
     for_each_vec(head.dim, [&](int64_t i, auto lanes) {
       store(out + row * head.out_stride + i, load(wide + row * head.dim + i, lanes), lanes);
@@ -127,7 +146,51 @@ void attention_forward_typed(const AttentionShape& shape, const T* qkv, T* out, 
   }
 }
 
+// Puts rows of keys and values into the panels of a head, from row `first` on.
+void remember_rows(const float* keys, const float* values, int64_t stride, int64_t num_rows,
+                   int64_t dim, int64_t first, const AttentionCacheLayout& layout, float* head) {
+  for (int64_t r = 0; r < num_rows; ++r) {
+    const int64_t row = first + r;
+    float* const key = head + row / kPanelCols * dim * kPanelCols + row % kPanelCols;
+    float* const value = head + layout.rows_by_key + row * kPanelCols;
+    for (int64_t d = 0; d < dim; ++d) {
+      key[d * kPanelCols] = keys[r * stride + d];
+      value[d / kPanelCols * layout.padded_rows * kPanelCols + d % kPanelCols] =
+          values[r * stride + d];
+    }
+  }
+}
+
 }  // namespace
+
+void attention_extend(const AttentionShape& shape, const float* qkv, const AttentionCache& cache,
+                      float* out, float* scratch) {
+  HeadShape head = head_shape(shape, cache.num_rows + shape.seq);
+  head.first_query = cache.num_rows;
+  const AttentionCacheLayout layout = attention_cache_layout(cache.capacity, head.dim);
+  const int64_t group = shape.num_heads / shape.num_kv_heads;
+  float* const probs = align_to_cache_line(scratch);
+  for (int64_t kv = 0; kv < shape.num_kv_heads; ++kv) {
+    float* const panels = cache.rows + kv * layout.num_elems;
+    const float* const keys = qkv + (shape.num_heads + kv) * head.dim;
+    remember_rows(keys, keys + shape.num_kv_heads * head.dim, head.qkv_stride, shape.seq, head.dim,
+                  cache.num_rows, layout, panels);
+    const Attended at = {.keys = panels,
+                         .values = panels + layout.rows_by_key,
+                         .value_rows = layout.padded_rows,
+                         .probs = probs,
+                         .score_stride = layout.score_stride};
+    for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
+      forward_head(head, {qkv + h * head.dim, head.qkv_stride}, at, out + h * head.dim,
+                   head.out_stride, probs + kQueryRows * layout.score_stride);
+    }
+  }
+}
+
+int64_t attention_scratch_elems(const AttentionShape& shape, DType dtype) {
+  const AttentionLayout layout = attention_layout(shape.seq, shape.head_dim);
+  return dtype == DType::kFp32 ? layout.num_elems : layout.num_elems_with_wide;
+}
 
 void attention_forward(const AttentionShape& shape, ConstValues qkv, Values out, float* log_sum_exp,
                        float* scratch) {

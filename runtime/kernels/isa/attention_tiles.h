@@ -142,6 +142,7 @@ struct HeadShape {
   float softcap;       // 0: none
   int64_t window;      // at least 1
   AttentionLayout layout;
+  int64_t first_query = 0;  // rows before it have keys and values only
 };
 
 LOCKSTEP_INLINE HeadShape head_shape(const AttentionShape& shape, int64_t document_rows) {

@@ -15,7 +15,7 @@ struct Stored {};
 
 // Calls body(Stored<T>{}) for the type that `dtype` names.
 template <class Body>
-LOCKSTEP_INLINE void with_stored_type(DType dtype, Body body) {
+LOCKSTEP_HOST_INLINE void with_stored_type(DType dtype, Body body) {
   switch (dtype) {
     case DType::kFp32:
       return body(Stored<float>{});
@@ -26,7 +26,77 @@ LOCKSTEP_INLINE void with_stored_type(DType dtype, Body body) {
   }
 }
 
-#if defined(__AVX512F__)
+#if defined(LOCKSTEP_DEVICE_THREADS) || !defined(__AVX2__)
+
+// One lane's conversions, where the instruction set has none for all of them.
+LOCKSTEP_INLINE float widen_one(uint16_t half, Stored<Bf16>) {
+  return __builtin_bit_cast(float, static_cast<uint32_t>(half) << 16U);
+}
+LOCKSTEP_INLINE float widen_one(uint16_t half, Stored<Fp16>) {
+  const uint32_t sign = (half & 0x8000U) << 16U;
+  const uint32_t exponent = (half >> 10U) & 0x1FU;
+  const uint32_t mantissa = half & 0x3FFU;
+  uint32_t bits = 0;
+  if (exponent == 0) {  // mantissa * 2^-24
+    bits = __builtin_bit_cast(uint32_t, static_cast<float>(mantissa) * 5.9604644775390625e-8F);
+  } else if (exponent == 0x1F) {
+    bits = 0x7F800000U | (mantissa << 13U) | (mantissa != 0 ? 0x400000U : 0U);
+  } else {
+    bits = ((exponent + 112U) << 23U) | (mantissa << 13U);
+  }
+  return __builtin_bit_cast(float, bits | sign);
+}
+LOCKSTEP_INLINE uint16_t narrow_one(float value, Stored<Bf16>) {
+  const uint32_t bits = __builtin_bit_cast(uint32_t, value);
+  if ((bits & 0x7FFFFFFFU) > 0x7F800000U) return static_cast<uint16_t>((bits >> 16U) | 0x40U);
+  return static_cast<uint16_t>((bits + 0x7FFFU + ((bits >> 16U) & 1U)) >> 16U);
+}
+LOCKSTEP_INLINE uint16_t narrow_one(float value, Stored<Fp16>) {
+  const uint32_t bits = __builtin_bit_cast(uint32_t, value);
+  const uint32_t sign = (bits >> 16U) & 0x8000U;
+  const uint32_t size = bits & 0x7FFFFFFFU;
+  uint32_t half = 0;
+  if (size > 0x7F800000U) {
+    half = 0x7E00U | ((size >> 13U) & 0x3FFU);
+  } else if (size >= 0x47800000U) {  // 65536
+    half = 0x7C00U;
+  } else if (size >= 0x38800000U) {  // 2^-14, the smallest normal number; carries into infinity
+    const uint32_t rebiased = size - 0x38000000U;
+    half = (rebiased + 0xFFFU + ((rebiased >> 13U) & 1U)) >> 13U;
+  } else if (size > 0x33000000U) {  // 2^-25, half of the smallest number
+    const uint32_t shift = 126U - (size >> 23U);
+    const uint32_t mantissa = (size & 0x7FFFFFU) | 0x800000U;
+    const uint32_t rest = mantissa & ((1U << shift) - 1U);
+    const uint32_t tie = 1U << (shift - 1U);
+    half = mantissa >> shift;
+    if (rest > tie || (rest == tie && (half & 1U) != 0)) ++half;
+  }
+  return static_cast<uint16_t>(half | sign);
+}
+
+#endif
+
+#if defined(LOCKSTEP_DEVICE_THREADS)
+
+// This lane's.
+template <class Lanes>
+LOCKSTEP_INLINE uint16_t load_halves(const void* p, Lanes lanes) {
+  return takes_part(lanes) ? static_cast<const uint16_t*>(p)[lane()] : uint16_t{0};
+}
+template <class Lanes>
+LOCKSTEP_INLINE void store_halves(void* p, uint16_t half, Lanes lanes) {
+  if (takes_part(lanes)) static_cast<uint16_t*>(p)[lane()] = half;
+}
+template <class T>
+LOCKSTEP_INLINE Vec widen(uint16_t half, Stored<T> type) {
+  return {widen_one(half, type)};
+}
+template <class T>
+LOCKSTEP_INLINE uint16_t narrow(Vec a, Stored<T> type) {
+  return narrow_one(a.v, type);
+}
+
+#elif defined(__AVX512F__)
 
 LOCKSTEP_INLINE __m256i load_halves(const void* p, AllLanes) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(p));
@@ -132,50 +202,6 @@ LOCKSTEP_INLINE void store_halves(void* p, const Halves& halves, AllLanes) {
 }
 LOCKSTEP_INLINE void store_halves(void* p, const Halves& halves, FirstLanes lanes) {
   __builtin_memcpy(p, halves.bits, static_cast<uint64_t>(lanes.count) * sizeof(uint16_t));
-}
-LOCKSTEP_INLINE float widen_one(uint16_t half, Stored<Bf16>) {
-  return __builtin_bit_cast(float, static_cast<uint32_t>(half) << 16U);
-}
-LOCKSTEP_INLINE float widen_one(uint16_t half, Stored<Fp16>) {
-  const uint32_t sign = (half & 0x8000U) << 16U;
-  const uint32_t exponent = (half >> 10U) & 0x1FU;
-  const uint32_t mantissa = half & 0x3FFU;
-  uint32_t bits = 0;
-  if (exponent == 0) {  // mantissa * 2^-24
-    bits = __builtin_bit_cast(uint32_t, static_cast<float>(mantissa) * 5.9604644775390625e-8F);
-  } else if (exponent == 0x1F) {
-    bits = 0x7F800000U | (mantissa << 13U) | (mantissa != 0 ? 0x400000U : 0U);
-  } else {
-    bits = ((exponent + 112U) << 23U) | (mantissa << 13U);
-  }
-  return __builtin_bit_cast(float, bits | sign);
-}
-LOCKSTEP_INLINE uint16_t narrow_one(float value, Stored<Bf16>) {
-  const uint32_t bits = __builtin_bit_cast(uint32_t, value);
-  if ((bits & 0x7FFFFFFFU) > 0x7F800000U) return static_cast<uint16_t>((bits >> 16U) | 0x40U);
-  return static_cast<uint16_t>((bits + 0x7FFFU + ((bits >> 16U) & 1U)) >> 16U);
-}
-LOCKSTEP_INLINE uint16_t narrow_one(float value, Stored<Fp16>) {
-  const uint32_t bits = __builtin_bit_cast(uint32_t, value);
-  const uint32_t sign = (bits >> 16U) & 0x8000U;
-  const uint32_t size = bits & 0x7FFFFFFFU;
-  uint32_t half = 0;
-  if (size > 0x7F800000U) {
-    half = 0x7E00U | ((size >> 13U) & 0x3FFU);
-  } else if (size >= 0x47800000U) {  // 65536
-    half = 0x7C00U;
-  } else if (size >= 0x38800000U) {  // 2^-14, the smallest normal number; carries into infinity
-    const uint32_t rebiased = size - 0x38000000U;
-    half = (rebiased + 0xFFFU + ((rebiased >> 13U) & 1U)) >> 13U;
-  } else if (size > 0x33000000U) {  // 2^-25, half of the smallest number
-    const uint32_t shift = 126U - (size >> 23U);
-    const uint32_t mantissa = (size & 0x7FFFFFU) | 0x800000U;
-    const uint32_t rest = mantissa & ((1U << shift) - 1U);
-    const uint32_t tie = 1U << (shift - 1U);
-    half = mantissa >> shift;
-    if (rest > tie || (rest == tie && (half & 1U) != 0)) ++half;
-  }
-  return static_cast<uint16_t>(half | sign);
 }
 template <class T>
 LOCKSTEP_INLINE Vec widen(const Halves& halves, Stored<T> type) {

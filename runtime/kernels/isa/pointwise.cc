@@ -2,6 +2,7 @@
 #include "runtime/kernels/isa/half.h"
 #include "runtime/kernels/isa/kernels.h"
 #include "runtime/kernels/isa/vector_math.h"
+#include "runtime/kernels/philox.h"
 
 namespace lockstep::runtime::LOCKSTEP_ISA {
 namespace {
@@ -11,23 +12,24 @@ namespace {
 void rotate(const RotaryShape& shape, const float* table, float direction, float* rows) {
   const int64_t dim = shape.rotary_dim > 0 ? shape.rotary_dim : shape.head_dim;
   const int64_t half = dim / 2;
-  for (int64_t row = 0; row < shape.batch * shape.seq; ++row) {
-    const int64_t position = shape.positions ? shape.positions[row] : row % shape.seq;
-    const float* const cosine = table + position * dim;
-    const float* const sine = cosine + half;
-    for (int64_t head = 0; head < shape.num_heads; ++head) {
-      float* const first = rows + row * shape.row_elems + head * shape.head_dim;
-      float* const second = first + half;
-      for_each_vec(half, [&](int64_t i, auto lanes) {
-        const Vec c = load(cosine + i, lanes);
-        const Vec s = load(sine + i, lanes) * broadcast(direction);
-        const Vec a = load(first + i, lanes);
-        const Vec b = load(second + i, lanes);
-        store(first + i, fma(a, c, zero() - b * s), lanes);
-        store(second + i, fma(b, c, a * s), lanes);
+  for_each_row(
+      shape.batch * shape.seq, LOCKSTEP_KERNEL(int64_t row) {
+        const int64_t position = shape.positions ? shape.positions[row] : row % shape.seq;
+        const float* const cosine = table + position * dim;
+        const float* const sine = cosine + half;
+        for (int64_t head = 0; head < shape.num_heads; ++head) {
+          float* const first = rows + row * shape.row_elems + head * shape.head_dim;
+          float* const second = first + half;
+          for_each_vec(half, [&](int64_t i, auto lanes) {
+            const Vec c = load(cosine + i, lanes);
+            const Vec s = load(sine + i, lanes) * broadcast(direction);
+            const Vec a = load(first + i, lanes);
+            const Vec b = load(second + i, lanes);
+            store(first + i, fma(a, c, zero() - b * s), lanes);
+            store(second + i, fma(b, c, a * s), lanes);
+          });
+        }
       });
-    }
-  }
 }
 
 // What an activation is at x, and how it rises there.
@@ -91,32 +93,34 @@ struct ErfGelu {
 
 template <class Function, class T>
 void gated_forward_typed(int64_t rows, int64_t ff, const T* gate_up, T* out) {
-  for (int64_t row = 0; row < rows; ++row) {
-    const T* const gate = gate_up + row * 2 * ff;
-    for_each_vec(ff, [&](int64_t i, auto lanes) {
-      const Vec g = load(gate + i, lanes);
-      const Vec up = load(gate + ff + i, lanes);
-      store(out + row * ff + i, Function::value(g) * up, lanes);
-    });
-  }
+  for_each_row(
+      rows, LOCKSTEP_KERNEL(int64_t row) {
+        const T* const gate = gate_up + row * 2 * ff;
+        for_each_vec(ff, [&](int64_t i, auto lanes) {
+          const Vec g = load(gate + i, lanes);
+          const Vec up = load(gate + ff + i, lanes);
+          store(out + row * ff + i, Function::value(g) * up, lanes);
+        });
+      });
 }
 
 template <class Function, class T>
 void gated_backward_typed(int64_t rows, int64_t ff, const T* gate_up, const float* d_out,
                           T* d_gate_up, T* act) {
-  for (int64_t row = 0; row < rows; ++row) {
-    const T* const gate = gate_up + row * 2 * ff;
-    T* const d_gate = d_gate_up + row * 2 * ff;
-    for_each_vec(ff, [&](int64_t i, auto lanes) {
-      const Vec g = load(gate + i, lanes);
-      const Vec up = load(gate + ff + i, lanes);
-      const Vec dy = load(d_out + row * ff + i, lanes);
-      const Slope at = Function::slope(g);
-      store(act + row * ff + i, at.value * up, lanes);
-      store(d_gate + i, dy * up * at.rise, lanes);
-      store(d_gate + ff + i, dy * at.value, lanes);
-    });
-  }
+  for_each_row(
+      rows, LOCKSTEP_KERNEL(int64_t row) {
+        const T* const gate = gate_up + row * 2 * ff;
+        T* const d_gate = d_gate_up + row * 2 * ff;
+        for_each_vec(ff, [&](int64_t i, auto lanes) {
+          const Vec g = load(gate + i, lanes);
+          const Vec up = load(gate + ff + i, lanes);
+          const Vec dy = load(d_out + row * ff + i, lanes);
+          const Slope at = Function::slope(g);
+          store(act + row * ff + i, at.value * up, lanes);
+          store(d_gate + i, dy * up * at.rise, lanes);
+          store(d_gate + ff + i, dy * at.value, lanes);
+        });
+      });
 }
 
 template <class Function>
@@ -136,27 +140,65 @@ void gated_backward(int64_t rows, int64_t ff, ConstValues gate_up, const float* 
   });
 }
 
+template <class Function, class T>
+void plain_forward_typed(int64_t n, const T* x, T* out) {
+  for_every_vec(
+      n, LOCKSTEP_KERNEL(int64_t i, auto lanes) {
+        store(out + i, Function::value(load(x + i, lanes)), lanes);
+      });
+}
+
 template <class Function>
 void plain_forward(int64_t n, ConstValues x, Values out) {
   with_stored_type(out.dtype, [=]<class T>(Stored<T>) {
-    const T* const from = static_cast<const T*>(x.data);
-    T* const to = static_cast<T*>(out.data);
-    for_each_vec(n, [&](int64_t i, auto lanes) {
-      store(to + i, Function::value(load(from + i, lanes)), lanes);
-    });
+    plain_forward_typed<Function>(n, static_cast<const T*>(x.data), static_cast<T*>(out.data));
   });
+}
+
+template <class Function, class T>
+void plain_backward_typed(int64_t n, const T* x, const float* d_out, T* d_x, T* act) {
+  for_every_vec(
+      n, LOCKSTEP_KERNEL(int64_t i, auto lanes) {
+        const Slope at = Function::slope(load(x + i, lanes));
+        store(act + i, at.value, lanes);
+        store(d_x + i, load(d_out + i, lanes) * at.rise, lanes);
+      });
 }
 
 template <class Function>
 void plain_backward(int64_t n, ConstValues x, const float* d_out, Values d_x, Values act) {
   with_stored_type(x.dtype, [=]<class T>(Stored<T>) {
-    const T* const from = static_cast<const T*>(x.data);
-    for_each_vec(n, [&](int64_t i, auto lanes) {
-      const Slope at = Function::slope(load(from + i, lanes));
-      store(static_cast<T*>(act.data) + i, at.value, lanes);
-      store(static_cast<T*>(d_x.data) + i, load(d_out + i, lanes) * at.rise, lanes);
-    });
+    plain_backward_typed<Function>(n, static_cast<const T*>(x.data), d_out,
+                                   static_cast<T*>(d_x.data), static_cast<T*>(act.data));
   });
+}
+
+template <class T>
+void widen_typed(int64_t n, const T* x, float* y) {
+  for_every_vec(
+      n, LOCKSTEP_KERNEL(int64_t i, auto lanes) { store(y + i, load(x + i, lanes), lanes); });
+}
+
+template <class T>
+void narrow_range(int64_t begin, int64_t end, const float* x, T* y) {
+  for_every_vec(
+      end - begin, LOCKSTEP_KERNEL(int64_t i, auto lanes) {
+        const Vec value = load(x + begin + i, lanes);
+        sync_lanes();
+        store(y + begin + i, value, lanes);
+      });
+}
+
+// In place, and where all vectors run at once, what one writes another may have yet to read: so a
+// launch writes over what the launches before it have read.
+template <class T>
+void narrow_typed(int64_t n, const float* x, T* y) {
+  const bool by_ranges = !kRowsInOrder && sizeof(T) < sizeof(float) &&
+                         static_cast<const void*>(x) == static_cast<const void*>(y);
+  int64_t end = by_ranges ? kLanes : n;
+  for (int64_t begin = 0; begin < n; begin = end, end *= 2) {
+    narrow_range(begin, end < n ? end : n, x, y);
+  }
 }
 
 }  // namespace
@@ -201,59 +243,76 @@ void gelu_backward(Gelu form, int64_t n, ConstValues x, const float* d_out, Valu
 }
 
 void softcap_forward(int64_t n, float cap, float* x) {
-  const Vec most = broadcast(cap);
-  const Vec inverse = broadcast(1.0F / cap);
-  for_each_vec(n, [&](int64_t i, auto lanes) {
-    store(x + i, most * tanh(load(x + i, lanes) * inverse), lanes);
-  });
+  const float inverse = 1.0F / cap;
+  for_every_vec(
+      n, LOCKSTEP_KERNEL(int64_t i, auto lanes) {
+        store(x + i, broadcast(cap) * tanh(load(x + i, lanes) * broadcast(inverse)), lanes);
+      });
 }
 
 void softcap_backward(int64_t n, float cap, const float* y, float* d) {
-  const Vec inverse = broadcast(1.0F / cap);
-  for_each_vec(n, [&](int64_t i, auto lanes) {
-    const Vec t = load(y + i, lanes) * inverse;
-    store(d + i, load(d + i, lanes) * fma(zero() - t, t, broadcast(1.0F)), lanes);
-  });
+  const float inverse = 1.0F / cap;
+  for_every_vec(
+      n, LOCKSTEP_KERNEL(int64_t i, auto lanes) {
+        const Vec t = load(y + i, lanes) * broadcast(inverse);
+        store(d + i, load(d + i, lanes) * fma(zero() - t, t, broadcast(1.0F)), lanes);
+      });
 }
 
 void narrow(int64_t n, const float* x, Values y) {
-  with_stored_type(y.dtype, [=]<class T>(Stored<T>) {
-    T* const to = static_cast<T*>(y.data);
-    for_each_vec(n, [&](int64_t i, auto lanes) { store(to + i, load(x + i, lanes), lanes); });
-  });
+  with_stored_type(y.dtype,
+                   [=]<class T>(Stored<T>) { narrow_typed(n, x, static_cast<T*>(y.data)); });
 }
 
 void widen(int64_t n, ConstValues x, float* y) {
-  with_stored_type(x.dtype, [=]<class T>(Stored<T>) {
-    const T* const from = static_cast<const T*>(x.data);
-    for_each_vec(n, [&](int64_t i, auto lanes) { store(y + i, load(from + i, lanes), lanes); });
-  });
+  with_stored_type(x.dtype,
+                   [=]<class T>(Stored<T>) { widen_typed(n, static_cast<const T*>(x.data), y); });
 }
 
 void add_in_place(int64_t n, const float* x, float* y) {
-  for_each_vec(n, [&](int64_t i, auto lanes) {
-    store(y + i, load(y + i, lanes) + load(x + i, lanes), lanes);
-  });
+  for_every_vec(
+      n, LOCKSTEP_KERNEL(int64_t i, auto lanes) {
+        store(y + i, load(y + i, lanes) + load(x + i, lanes), lanes);
+      });
 }
 
 void add_scaled(int64_t n, float factor, const float* x, float* y) {
-  const Vec f = broadcast(factor);
-  for_each_vec(n, [&](int64_t i, auto lanes) {
-    store(y + i, fma(load(x + i, lanes), f, load(y + i, lanes)), lanes);
-  });
+  for_every_vec(
+      n, LOCKSTEP_KERNEL(int64_t i, auto lanes) {
+        store(y + i, fma(load(x + i, lanes), broadcast(factor), load(y + i, lanes)), lanes);
+      });
 }
 
 void scale(int64_t n, float factor, const float* x, float* y) {
-  const Vec f = broadcast(factor);
-  for_each_vec(n, [&](int64_t i, auto lanes) { store(y + i, load(x + i, lanes) * f, lanes); });
+  for_every_vec(
+      n, LOCKSTEP_KERNEL(int64_t i, auto lanes) {
+        store(y + i, load(x + i, lanes) * broadcast(factor), lanes);
+      });
 }
 
-void embedding_backward(int64_t rows, int64_t channels, int64_t vocab, const int32_t* tokens,
-                        const float* dy, float* d_table) {
-  for_each_vec(vocab * channels, [&](int64_t i, auto lanes) { store(d_table + i, zero(), lanes); });
-  for (int64_t row = 0; row < rows; ++row) {
-    add_in_place(channels, dy + row * channels, d_table + tokens[row] * channels);
-  }
+void shift(int64_t n, float distance, const float* x, float* y) {
+  for_every_vec(
+      n, LOCKSTEP_KERNEL(int64_t i, auto lanes) {
+        store(y + i, load(x + i, lanes) + broadcast(distance), lanes);
+      });
+}
+
+void dropout(const DropoutDraw& draw, int64_t n, float* x) {
+  for_every_vec(
+      n, LOCKSTEP_KERNEL(int64_t i, auto lanes) {
+        float factors[kLanes];
+        for (int64_t half = 0; half < 2; ++half) {
+          const PhiloxWords words = philox({static_cast<uint32_t>(i / 8 + half), draw.counter[0],
+                                            draw.counter[1], draw.counter[2]},
+                                           draw.key);
+          for (int64_t j = 0; j < 8; ++j) {
+            const uint32_t bits = words[j / 2] >> (16 * (j % 2)) & 0xFFFFU;
+            factors[8 * half + j] = bits < draw.dropped_below ? 0.0F : draw.kept;
+          }
+        }
+        // The sum makes what is dropped +0.
+        store(x + i, load(x + i, lanes) * load(factors, lanes) + zero(), lanes);
+      });
 }
 
 }  // namespace lockstep::runtime::LOCKSTEP_ISA

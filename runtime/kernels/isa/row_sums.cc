@@ -1,5 +1,6 @@
 // Kernels with a sum over a row or chunk: RMS norm, cross-entropy, sums of squares. A sum runs in
 // sixteen lanes (element i in lane i mod 16), then over the lanes in sum_lanes' order.
+#include "runtime/kernels/isa/column_sums.h"
 #include "runtime/kernels/isa/half.h"
 #include "runtime/kernels/isa/kernels.h"
 #include "runtime/kernels/isa/vector_math.h"
@@ -32,56 +33,93 @@ LOCKSTEP_INLINE RowSum softmax_row(int64_t n, float scale, float* row) {
   return {top, sum};
 }
 
-// Softmax and loss of one row; the row is replaced by scale * (softmax - one hot).
-double cross_entropy_row(int64_t vocab, int32_t label, float scale, float* row) {
+// Softmax and loss of one row; the row is replaced by scale * (softmax - one hot), or by zero if
+// the label is negative.
+LOCKSTEP_INLINE double cross_entropy_row(int64_t vocab, int32_t label, float scale, float* row) {
+  if (label < 0) {
+    for_each_vec(vocab, [&](int64_t i, auto lanes) { store(row + i, zero(), lanes); });
+    return 0;
+  }
   const float label_logit = row[label];
-  const auto [top, sum] = softmax_row(vocab, scale, row);
-  row[label] -= scale;
+  const RowSum softmax = softmax_row(vocab, scale, row);
+  subtract_once(row, label, scale);
   constexpr double kLn2 = 0.69314718055994530942;
-  return kLn2 * log2(static_cast<double>(sum)) +
-         (static_cast<double>(top) - static_cast<double>(label_logit));
+  return kLn2 * log2(static_cast<double>(softmax.sum)) +
+         (static_cast<double>(softmax.top) - static_cast<double>(label_logit));
 }
 
 template <class W, class T>
 void rms_norm_forward_typed(int64_t rows, int64_t channels, float eps, const float* x,
                             const W* weight, T* y, float* rstd) {
-  for (int64_t row = 0; row < rows; ++row, x += channels, y += channels) {
-    Vec squares = zero();
-    for_each_vec(channels, [&](int64_t i, auto lanes) {
-      const Vec value = load(x + i, lanes);
-      squares = fma(value, value, squares);
-    });
-    const float mean = sum_lanes(squares) / static_cast<float>(channels);
-    rstd[row] = 1.0F / __builtin_sqrtf(mean + eps);
-    const Vec factor = broadcast(rstd[row]);
-    for_each_vec(channels, [&](int64_t i, auto lanes) {
-      store(y + i, load(x + i, lanes) * factor * load(weight + i, lanes), lanes);
-    });
-  }
+  for_each_row(
+      rows, LOCKSTEP_KERNEL(int64_t row) {
+        const float* const from = x + row * channels;
+        T* const to = y + row * channels;
+        Vec squares = zero();
+        for_each_vec(channels, [&](int64_t i, auto lanes) {
+          const Vec value = load(from + i, lanes);
+          squares = fma(value, value, squares);
+        });
+        const float mean = sum_lanes(squares) / static_cast<float>(channels);
+        const float inverse = 1.0F / __builtin_sqrtf(mean + eps);
+        set_once(rstd, row, inverse);
+        const Vec factor = broadcast(inverse);
+        for_each_vec(channels, [&](int64_t i, auto lanes) {
+          store(to + i, load(from + i, lanes) * factor * load(weight + i, lanes), lanes);
+        });
+      });
 }
 
 template <class T>
 void layer_norm_forward_typed(int64_t rows, int64_t channels, float eps, const float* x,
                               const float* weight, const float* bias, T* y, float* stats) {
-  const auto count = static_cast<float>(channels);
-  for (int64_t row = 0; row < rows; ++row, x += channels, y += channels) {
-    Vec sums = zero();
-    for_each_vec(channels, [&](int64_t i, auto lanes) { sums = sums + load(x + i, lanes); });
-    const float mean = sum_lanes(sums) / count;
-    const Vec minus_mean = broadcast(-mean);
-    Vec squares = zero();
-    for_each_vec(channels, [&](int64_t i, auto lanes) {
-      const Vec distance = select(lanes, load(x + i, lanes) + minus_mean, zero());
-      squares = fma(distance, distance, squares);
-    });
-    stats[row] = mean;
-    stats[rows + row] = 1.0F / __builtin_sqrtf(sum_lanes(squares) / count + eps);
-    const Vec factor = broadcast(stats[rows + row]);
-    for_each_vec(channels, [&](int64_t i, auto lanes) {
-      const Vec normed = (load(x + i, lanes) + minus_mean) * factor;
-      store(y + i, fma(normed, load(weight + i, lanes), load(bias + i, lanes)), lanes);
-    });
-  }
+  for_each_row(
+      rows, LOCKSTEP_KERNEL(int64_t row) {
+        const auto count = static_cast<float>(channels);
+        const float* const from = x + row * channels;
+        T* const to = y + row * channels;
+        Vec sums = zero();
+        for_each_vec(channels, [&](int64_t i, auto lanes) { sums = sums + load(from + i, lanes); });
+        const float mean = sum_lanes(sums) / count;
+        const Vec minus_mean = broadcast(-mean);
+        Vec squares = zero();
+        for_each_vec(channels, [&](int64_t i, auto lanes) {
+          const Vec distance = select(lanes, load(from + i, lanes) + minus_mean, zero());
+          squares = fma(distance, distance, squares);
+        });
+        const float inverse = 1.0F / __builtin_sqrtf(sum_lanes(squares) / count + eps);
+        set_once(stats, row, mean);
+        set_once(stats, rows + row, inverse);
+        const Vec factor = broadcast(inverse);
+        for_each_vec(channels, [&](int64_t i, auto lanes) {
+          const Vec normed = (load(from + i, lanes) + minus_mean) * factor;
+          store(to + i, fma(normed, load(weight + i, lanes), load(bias + i, lanes)), lanes);
+        });
+      });
+}
+
+// The gradient of the weight where rows do not run in order: every column adds up its rows.
+void rms_norm_weight_gradient(int64_t rows, int64_t channels, const float* x, const float* rstd,
+                              const float* dy, float* d_weight) {
+  add_up_columns(
+      rows, channels, d_weight, LOCKSTEP_KERNEL(int64_t row, int64_t i, auto lanes, Vec sum) {
+        const int64_t at = row * channels + i;
+        return fma(load(dy + at, lanes), load(x + at, lanes) * broadcast(rstd[row]), sum);
+      });
+}
+
+void layer_norm_weight_gradient(int64_t rows, int64_t channels, const float* x, const float* stats,
+                                const float* dy, float* d_weight, float* d_bias) {
+  add_up_columns(
+      rows, channels, d_weight, LOCKSTEP_KERNEL(int64_t row, int64_t i, auto lanes, Vec sum) {
+        const int64_t at = row * channels + i;
+        const Vec distance = load(x + at, lanes) + broadcast(-stats[row]);
+        return fma(load(dy + at, lanes), distance * broadcast(stats[rows + row]), sum);
+      });
+  add_up_columns(
+      rows, channels, d_bias, LOCKSTEP_KERNEL(int64_t row, int64_t i, auto lanes, Vec sum) {
+        return sum + load(dy + row * channels + i, lanes);
+      });
 }
 
 template <class T>
@@ -89,29 +127,37 @@ void rms_norm_backward_typed(int64_t rows, int64_t channels, const float* x, con
                              const float* rstd, const float* dy, const float* residual, float* dx,
                              float* d_weight) {
   const bool has_gradient = d_weight != nullptr;
-  for_each_vec(has_gradient ? channels : 0,
-               [&](int64_t i, auto lanes) { store(d_weight + i, zero(), lanes); });
-  for (int64_t row = 0; row < rows; ++row, x += channels, dy += channels, dx += channels) {
-    Vec dots = zero();
-    for_each_vec(channels, [&](int64_t i, auto lanes) {
-      dots = fma(load(dy + i, lanes) * load(weight + i, lanes), load(x + i, lanes), dots);
-    });
-    const float r = rstd[row];
-    const float projection = sum_lanes(dots) / static_cast<float>(channels) * r * r;
-    const Vec factor = broadcast(r);
-    const Vec minus_projection = broadcast(-projection);
-    for_each_vec(channels, [&](int64_t i, auto lanes) {
-      const Vec value = load(x + i, lanes);
-      const Vec grad = load(dy + i, lanes);
-      if (has_gradient) {
-        store(d_weight + i, fma(grad, value * factor, load(d_weight + i, lanes)), lanes);
-      }
-      const Vec before = residual == nullptr ? zero() : load(residual + i, lanes);
-      const Vec inner = fma(value, minus_projection, grad * load(weight + i, lanes));
-      store(dx + i, fma(inner, factor, before), lanes);
-    });
-    if (residual != nullptr) residual += channels;
+  const bool adds_gradient = has_gradient && kRowsInOrder;
+  if (adds_gradient) fill_with_zero(channels, d_weight);
+  if (has_gradient && !adds_gradient) {  // before dx replaces dy
+    rms_norm_weight_gradient(rows, channels, x, rstd, dy, d_weight);
   }
+  for_each_row(
+      rows, LOCKSTEP_KERNEL(int64_t row) {
+        const float* const x_row = x + row * channels;
+        const float* const dy_row = dy + row * channels;
+        const float* const residual_row = residual == nullptr ? nullptr : residual + row * channels;
+        float* const dx_row = dx + row * channels;
+        Vec dots = zero();
+        for_each_vec(channels, [&](int64_t i, auto lanes) {
+          dots =
+              fma(load(dy_row + i, lanes) * load(weight + i, lanes), load(x_row + i, lanes), dots);
+        });
+        const float r = rstd[row];
+        const float projection = sum_lanes(dots) / static_cast<float>(channels) * r * r;
+        const Vec factor = broadcast(r);
+        const Vec minus_projection = broadcast(-projection);
+        for_each_vec(channels, [&](int64_t i, auto lanes) {
+          const Vec value = load(x_row + i, lanes);
+          const Vec grad = load(dy_row + i, lanes);
+          if (adds_gradient) {
+            store(d_weight + i, fma(grad, value * factor, load(d_weight + i, lanes)), lanes);
+          }
+          const Vec before = residual_row == nullptr ? zero() : load(residual_row + i, lanes);
+          const Vec inner = fma(value, minus_projection, grad * load(weight + i, lanes));
+          store(dx_row + i, fma(inner, factor, before), lanes);
+        });
+      });
 }
 
 }  // namespace
@@ -149,74 +195,71 @@ void layer_norm_backward(int64_t rows, int64_t channels, const float* x, const f
                          const float* stats, const float* dy, const float* residual, float* dx,
                          float* d_weight, float* d_bias) {
   const bool has_gradient = d_weight != nullptr;
-  for_each_vec(has_gradient ? channels : 0, [&](int64_t i, auto lanes) {
-    store(d_weight + i, zero(), lanes);
-    store(d_bias + i, zero(), lanes);
-  });
-  for (int64_t row = 0; row < rows; ++row, x += channels, dy += channels, dx += channels) {
-    const Vec minus_mean = broadcast(-stats[row]);
-    const Vec factor = broadcast(stats[rows + row]);
-    Vec sums = zero();
-    Vec dots = zero();
-    for_each_vec(channels, [&](int64_t i, auto lanes) {
-      const Vec grad = load(dy + i, lanes) * load(weight + i, lanes);
-      sums = sums + grad;
-      dots = fma(grad, (load(x + i, lanes) + minus_mean) * factor, dots);
-    });
-    const Vec minus_sum = broadcast(-sum_lanes(sums) / static_cast<float>(channels));
-    const Vec minus_dot = broadcast(-sum_lanes(dots) / static_cast<float>(channels));
-    for_each_vec(channels, [&](int64_t i, auto lanes) {
-      const Vec normed = (load(x + i, lanes) + minus_mean) * factor;
-      const Vec grad = load(dy + i, lanes);
-      if (has_gradient) {
-        store(d_weight + i, fma(grad, normed, load(d_weight + i, lanes)), lanes);
-        store(d_bias + i, load(d_bias + i, lanes) + grad, lanes);
-      }
-      const Vec before = residual == nullptr ? zero() : load(residual + i, lanes);
-      const Vec inner = fma(normed, minus_dot, grad * load(weight + i, lanes) + minus_sum);
-      store(dx + i, fma(inner, factor, before), lanes);
-    });
-    if (residual != nullptr) residual += channels;
+  const bool adds_gradient = has_gradient && kRowsInOrder;
+  if (adds_gradient) {
+    fill_with_zero(channels, d_weight);
+    fill_with_zero(channels, d_bias);
   }
+  if (has_gradient && !adds_gradient) {
+    layer_norm_weight_gradient(rows, channels, x, stats, dy, d_weight, d_bias);
+  }
+  for_each_row(
+      rows, LOCKSTEP_KERNEL(int64_t row) {
+        const float* const x_row = x + row * channels;
+        const float* const dy_row = dy + row * channels;
+        const float* const residual_row = residual == nullptr ? nullptr : residual + row * channels;
+        float* const dx_row = dx + row * channels;
+        const Vec minus_mean = broadcast(-stats[row]);
+        const Vec factor = broadcast(stats[rows + row]);
+        Vec sums = zero();
+        Vec dots = zero();
+        for_each_vec(channels, [&](int64_t i, auto lanes) {
+          const Vec grad = load(dy_row + i, lanes) * load(weight + i, lanes);
+          sums = sums + grad;
+          dots = fma(grad, (load(x_row + i, lanes) + minus_mean) * factor, dots);
+        });
+        const Vec minus_sum = broadcast(-sum_lanes(sums) / static_cast<float>(channels));
+        const Vec minus_dot = broadcast(-sum_lanes(dots) / static_cast<float>(channels));
+        for_each_vec(channels, [&](int64_t i, auto lanes) {
+          const Vec normed = (load(x_row + i, lanes) + minus_mean) * factor;
+          const Vec grad = load(dy_row + i, lanes);
+          if (adds_gradient) {
+            store(d_weight + i, fma(grad, normed, load(d_weight + i, lanes)), lanes);
+            store(d_bias + i, load(d_bias + i, lanes) + grad, lanes);
+          }
+          const Vec before = residual_row == nullptr ? zero() : load(residual_row + i, lanes);
+          const Vec inner = fma(normed, minus_dot, grad * load(weight + i, lanes) + minus_sum);
+          store(dx_row + i, fma(inner, factor, before), lanes);
+        });
+      });
 }
 
 void softmax(int64_t rows, int64_t n, float* x) {
-  for (int64_t row = 0; row < rows; ++row) softmax_row(n, 1.0F, x + row * n);
+  for_each_row(
+      rows, LOCKSTEP_KERNEL(int64_t row) { softmax_row(n, 1.0F, x + row * n); });
 }
 
 double cross_entropy(int64_t rows, int64_t vocab, const int32_t* labels, float scale,
                      float* logits) {
-  double loss = 0;
-  for (int64_t row = 0; row < rows; ++row, logits += vocab) {
-    if (labels[row] < 0) {
-      for_each_vec(vocab, [&](int64_t i, auto lanes) { store(logits + i, zero(), lanes); });
-      continue;
-    }
-    loss += cross_entropy_row(vocab, labels[row], scale, logits);
-  }
-  return loss;
+  return sum_of_rows(
+      rows, LOCKSTEP_KERNEL(int64_t row)->double {
+        return cross_entropy_row(vocab, labels[row], scale, logits + row * vocab);
+      });
 }
 
 void sum_squares_chunks(int64_t n, const float* x, double* chunk_sums) {
-  for (int64_t begin = 0; begin < n; begin += kNormChunkElems, ++chunk_sums) {
-    const int64_t count = n - begin < kNormChunkElems ? n - begin : kNormChunkElems;
-    double lane[kLanes] = {};
-    int64_t i = 0;
-    for (; i + kLanes <= count; i += kLanes) {
-      for (int64_t l = 0; l < kLanes; ++l) {
-        const double value = static_cast<double>(x[begin + i + l]);
-        lane[l] += value * value;
-      }
-    }
-    for (int64_t l = 0; i + l < count; ++l) {
-      const double value = static_cast<double>(x[begin + i + l]);
-      lane[l] += value * value;
-    }
-    for (int64_t half = kLanes / 2; half > 0; half /= 2) {
-      for (int64_t l = 0; l < half; ++l) lane[l] += lane[l + half];
-    }
-    *chunk_sums = lane[0];
-  }
+  put_results_of_rows((n + kNormChunkElems - 1) / kNormChunkElems, chunk_sums,
+                      LOCKSTEP_KERNEL(int64_t chunk)->double {
+                        const int64_t begin = chunk * kNormChunkElems;
+                        const int64_t count =
+                            n - begin < kNormChunkElems ? n - begin : kNormChunkElems;
+                        SquareSums sums;
+                        int64_t i = 0;
+                        for (; i + kLanes <= count; i += kLanes)
+                          add_squares(sums, x + begin + i, kLanes);
+                        if (i < count) add_squares(sums, x + begin + i, count - i);
+                        return sum_lanes(sums);
+                      });
 }
 
 }  // namespace lockstep::runtime::LOCKSTEP_ISA

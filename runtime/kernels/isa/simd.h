@@ -1,31 +1,31 @@
-// Sixteen fp32 lanes on any processor: one AVX-512 register, two AVX2 registers, or an array.
+// Sixteen fp32 lanes on any processor: one AVX-512 register, two AVX2 registers, an array, or
+// sixteen threads of a GPU.
 //
-// Note [One source, three instruction sets]
+// Note [One source, four instruction sets]
 // Every file of this folder is compiled once per instruction set, with LOCKSTEP_ISA naming the
-// namespace. A lane goes through the same IEEE operations in all three, with fused multiply-add
-// only where `fma` is written, so the bits are equal. Two rules keep it so:
+// namespace (attention: on processors only). A lane goes through the same IEEE operations in all of
+// them, with fused multiply-add only where `fma` is written, so the bits are equal. Rules that keep
+// it so:
 // - Nothing here calls an inline function of the standard library or of our other headers: the
 //   linker would keep one copy of it, maybe the one with AVX-512 instructions.
 // - A tail uses the same operations on masked lanes, so an element's place does not matter.
+// - Rows and vectors of a whole array come from for_each_row() and for_every_vec(), with a
+//   LOCKSTEP_KERNEL that takes what it uses by value: a processor runs them one after the other in
+//   order, a GPU all at once. A lane touches only elements that are its own in for_each_vec(); what
+//   one row adds up over others is no such kernel (see kRowsInOrder).
 #pragma once
 
-#include <cstdint>
+#include "runtime/kernels/isa/lanes.h"
 
-#if defined(__AVX2__) || defined(__AVX512F__)
+#if defined(LOCKSTEP_DEVICE_THREADS)
+#include "runtime/kernels/isa/simd_device.h"
+#elif defined(__AVX2__) || defined(__AVX512F__)
 #include <immintrin.h>
 #endif
 
 namespace lockstep::runtime::LOCKSTEP_ISA {
 
-inline constexpr int64_t kLanes = 16;
-
-// Which lanes of a vector take part in a load or store.
-struct AllLanes {};
-struct FirstLanes {
-  int64_t count;  // 0..16; a load gives zero in the others
-};
-
-#define LOCKSTEP_INLINE static inline __attribute__((always_inline))
+#if !defined(LOCKSTEP_DEVICE_THREADS)
 
 // Lanes are reduced by halving: l with l + 8, then + 4, + 2, + 1.
 #if defined(__AVX2__)
@@ -265,6 +265,60 @@ LOCKSTEP_INLINE float max_lanes(Vec a) {
 
 #endif
 
+// Sixteen fp64 sums of squares.
+struct SquareSums {
+  double lane[kLanes] = {};
+};
+// Adds the squares of the first `count` (at most sixteen) elements.
+LOCKSTEP_INLINE void add_squares(SquareSums& sums, const float* x, int64_t count) {
+  for (int64_t l = 0; l < count; ++l) {
+    const double value = static_cast<double>(x[l]);
+    sums.lane[l] += value * value;
+  }
+}
+LOCKSTEP_INLINE double sum_lanes(SquareSums sums) {
+  for (int64_t half = kLanes / 2; half > 0; half /= 2) {
+    for (int64_t l = 0; l < half; ++l) sums.lane[l] += sums.lane[l + half];
+  }
+  return sums.lane[0];
+}
+
+// Lanes of a register need not wait for each other.
+LOCKSTEP_INLINE void sync_lanes() {}
+
+// Whether rows run in order, so that one may add to what all of them share.
+inline constexpr bool kRowsInOrder = true;
+
+// Calls body(row) for every row.
+template <class Body>
+LOCKSTEP_INLINE void for_each_row(int64_t rows, const Body& body) {
+  for (int64_t row = 0; row < rows; ++row) body(row);
+}
+// The sum of body(row) over the rows, in their order.
+template <class Body>
+LOCKSTEP_INLINE double sum_of_rows(int64_t rows, const Body& body) {
+  double sum = 0;
+  for (int64_t row = 0; row < rows; ++row) sum += body(row);
+  return sum;
+}
+// to[row] = body(row), in the host's memory.
+template <class Body>
+LOCKSTEP_INLINE void put_results_of_rows(int64_t rows, double* to, const Body& body) {
+  for (int64_t row = 0; row < rows; ++row) to[row] = body(row);
+}
+// place[index] = value, and place[index] -= value, done once for all lanes.
+LOCKSTEP_INLINE void set_once(float* place, int64_t index, float value) {
+  place[index] = value;
+}
+LOCKSTEP_INLINE void set_once(double* place, int64_t index, double value) {
+  place[index] = value;
+}
+LOCKSTEP_INLINE void subtract_once(float* place, int64_t index, float value) {
+  place[index] -= value;
+}
+
+#endif  // LOCKSTEP_DEVICE_THREADS
+
 LOCKSTEP_INLINE Vec select(AllLanes, const Vec& a, const Vec&) {
   return a;
 }
@@ -278,6 +332,19 @@ LOCKSTEP_INLINE void for_each_vec(int64_t n, Body body) {
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) body(i, AllLanes{});
   if (i < n) body(i, FirstLanes{n - i});
+}
+
+#if !defined(LOCKSTEP_DEVICE_THREADS)
+// The same, where the vectors are those of a whole array and not of a row.
+template <class Body>
+LOCKSTEP_INLINE void for_every_vec(int64_t n, const Body& body) {
+  for_each_vec(n, body);
+}
+#endif
+
+LOCKSTEP_HOST_INLINE void fill_with_zero(int64_t n, float* x) {
+  for_every_vec(
+      n, LOCKSTEP_KERNEL(int64_t i, auto lanes) { store(x + i, zero(), lanes); });
 }
 
 }  // namespace lockstep::runtime::LOCKSTEP_ISA

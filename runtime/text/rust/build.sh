@@ -6,5 +6,14 @@ set -euo pipefail
 cargo=$1 cache=$2 out=$3
 cd "$(dirname "$0")"
 sources=$(cat Cargo.toml Cargo.lock src/*.rs | sha256sum | cut -c1-16)
-CARGO_BUILD_BUILD_DIR=$cache "$cargo" rustc --quiet --release --locked --lib --target-dir "$out" -- -C metadata="$sources"
-touch "$out/release/liblockstep_text_rust.a" # newer than what it was made of, or it would be made at each build
+# Every preset and every clone of a tree wants the same library: it is compiled once, and the cache keeps what was wanted in the last days.
+made=$cache/made/$sources-$("$cargo" --version | sha256sum | cut -c1-8).a
+if [ ! -f "$made" ]; then
+  CARGO_BUILD_BUILD_DIR=$cache "$cargo" rustc --quiet --release --locked --lib --target-dir "$out" -- -C metadata="$sources"
+  mkdir -p "$cache/made"
+  find "$cache/made" -name '*.a' -mtime +3 -delete
+  cp "$out/release/liblockstep_text_rust.a" "$made.$$" && mv "$made.$$" "$made"
+fi
+touch "$made"
+mkdir -p "$out/release"
+cp "$made" "$out/release/liblockstep_text_rust.a" # newer than what it was made of, or it would be made at each build

@@ -16,6 +16,7 @@ extern "C" {
 
 typedef struct LockstepTokenizer LockstepTokenizer;
 typedef struct LockstepTemplate LockstepTemplate;
+typedef struct LockstepRows LockstepRows;
 
 typedef struct {
   uint8_t* data;
@@ -40,6 +41,18 @@ typedef struct {
   LockstepNumbers spans;  // begin and end of each {% generation %} block, in code points
 } LockstepRendering;
 
+typedef enum {
+  kLockstepRowsJsonList = 0,
+  kLockstepRowsCsv = 1,
+  kLockstepRowsTsv = 2,
+  kLockstepRowsParquet = 3,
+} LockstepRowFormat;
+
+typedef struct {
+  LockstepBytes text;  // a JSON value; empty behind the last row
+  uint64_t line;       // its first line in the file, of Parquet its number; 0 behind the last row
+} LockstepRow;
+
 bool lockstep_tokenizer_open(const uint8_t* json, size_t size, LockstepTokenizer** out,
                              LockstepBytes* error);
 void lockstep_tokenizer_close(LockstepTokenizer* tokenizer);
@@ -63,6 +76,13 @@ bool lockstep_template_marks_generation(const LockstepTemplate* chat_template);
 bool lockstep_template_render(const LockstepTemplate* chat_template, const uint8_t* variables,
                               size_t size, int64_t now_microseconds, LockstepRendering* out,
                               LockstepBytes* error);
+
+// `data`: the file's contents, which outlive the rows. Rows are read by one thread.
+bool lockstep_rows_open(const uint8_t* data, size_t size, uint32_t format, LockstepRows** out,
+                        LockstepBytes* error);
+void lockstep_rows_close(LockstepRows* rows);
+// Must not be called again after it failed.
+bool lockstep_rows_next(LockstepRows* rows, LockstepRow* out, LockstepBytes* error);
 
 void lockstep_text_free_bytes(LockstepBytes bytes);
 void lockstep_text_free_encoding(LockstepEncoding encoding);

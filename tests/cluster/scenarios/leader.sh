@@ -2,18 +2,7 @@
 # Two operators with leader election and the chart's rights: the leader killed, paused for longer than its lease and resumed, and ended.
 # There is one set of effects at any time, whoever leads.
 . "$(dirname "$0")/../scenario.sh"
-stop "operator-$scenario"  # the one without leader election
-chart template "$scenario" --show-only templates/lease-role.yaml | sed "s/name: $scenario-operator, namespace/name: operator, namespace/" |
-  kubectl apply -f - >/dev/null
-lease_name=$scenario-operator
-replica() { # letter
-  start_operator "-$1" --leader-elect --leader-elect-resource-namespace "$scenario" --leader-elect-resource-name "$lease_name" \
-    --leader-elect-lease-duration 3s --leader-elect-renew-deadline 2s --leader-elect-retry-period 400ms
-}
-lease() { kubectl get lease "$lease_name" -o "jsonpath={.spec.$1}"; }
-pid_of() { cut -d' ' -f1 "$PIDS/operator-$scenario-$1"; }
-identity_of() { grep -oE 'identity=[^ ]+' "$LOG/operator-$scenario-$1.log" | tail -n 1 | cut -d= -f2; }
-leads() { local id; id=$(identity_of "$1") && [ -n "$id" ] && [ "$(lease holderIdentity)" = "$id" ]; }
+. "$LOCKSTEP_SOURCE/tests/cluster/replicas.sh"
 own_job() { # name
   printf 'apiVersion: lockstep.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: %s}\nspec:\n  ranks: 2\n' "$1"
   printf '  command: [/bin/sh, -c, "test $LOCKSTEP_ATTEMPT = 1 || exec sleep 600"]\n'

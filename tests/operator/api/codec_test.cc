@@ -42,6 +42,7 @@ TrainingJobStatus full_status() {
           .restarts = 1,
           .budget = {.used = 1, .checkpoint_step = 100},
           .restart_not_before = at(1800000000),
+          .gang_releases = 2,
           .strategy = "zero3",
           .message = "training",
           .selector = "lockstep.dev/job-name=tiny",
@@ -72,6 +73,8 @@ TrainingJobStatus full_status() {
                                         .hint = "use fewer",
                                         .time = at(1700000400)},
           .straggler = Straggler{.rank = 2, .node = "n3", .ratio = "1.80"},
+          .queue = QueueStatus{"team", "tiny-1234-0"},
+          .gang = GangStatus{"volcano", "tiny-1234-0", 4},
           .node_failures = {{"n7", 3}, {"n3", 1}},
           .goodput = Goodput{.phase = "Productive",
                              .since = at(1700000450),
@@ -100,6 +103,7 @@ TEST(CodecTest, JobWrittenBeforeDefaultsIsReadWithDefaultsAndResolved) {
   EXPECT_EQ(job->spec.image_pull_secrets, std::vector<std::string>{"s"});
   EXPECT_EQ(job->spec.env, (std::map<std::string, std::string>{{"A", "1"}, {"B", ""}}));
   EXPECT_EQ(job->spec.failure_policy.max_restarts, 3);
+  EXPECT_EQ(job->spec.scheduling.gang_timeout, std::chrono::seconds(300));
   EXPECT_EQ(job->spec.clean_pod_policy, CleanPodPolicy::kRunning);
   EXPECT_FALSE(job->spec.suspend);
   EXPECT_EQ(job->spec.train["batch"], json({{"globalBatchSize", 12}, {"microBatchSize", 2}}));

@@ -96,8 +96,7 @@ TEST(ManifestTest, EveryMistakeIsNamedWithItsLine) {
        "f:18: spec.train.stpes: unknown field (did you mean \"steps\"?"},
       {"steps: 100", "steps: 100\n    precision: fp8",
        "f:18: spec.train.precision: string \"fp8\" is not supported by this version"},
-      {"steps: 100", "steps: 100\n    lora: {rank: 8}",
-       "f:18: spec.train.lora: is not supported by this version"},
+      {"steps: 100", "steps: 100\n    lora: {rank: 8}", "f:18: spec.train.lora: needs model.path"},
       {"steps: 100", "steps: 100\n    steps: 3",
        "f:18: spec.train.steps: the key appears twice, first in line 17"},
       {"ranks: 2", "ranks: 3", "f:16: spec.train.batch.globalBatchSize: makes 8 micro-batches"},
@@ -173,7 +172,7 @@ TEST(ManifestTest, OverridesApplyInOrderAndAreYaml) {
 TEST(ManifestTest, OverridesThatDoNotFitAreNamed) {
   const std::vector<std::pair<std::string, std::string>> table = {
       {"train.stpes=3", "f: spec.train.stpes: unknown field, in --set train.stpes=3 (did you mean"},
-      {"train.lora.rank=3", "f: spec.train.lora: is not supported by this version, in --set"},
+      {"train.lora.rank=3", "spec.train.lora: needs model.path"},
       {"train.steps.x=3", "f: spec.train.steps.x: unknown field"},
       {"ranks", "f: --set ranks: has no '=' (write --set path=value)"},
       {"=3", "f: --set =3: the path is malformed"},

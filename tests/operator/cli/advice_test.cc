@@ -61,6 +61,8 @@ TEST(AdviceTest, SpeaksOfWhatIsOutOfTheUsual) {
       {"two", [](TrainConfig& t) { t.checkpoint.every_steps = 500; }, nullptr, "checkpoint"},
       {"validation at the end only", [](TrainConfig& t) { t.data.validation = "v.txt"; },
        "e.g. 100", "evaluation"},
+      {"a share held out, at the end only",
+       [](TrainConfig& t) { t.data.validation_fraction = 0.1; }, "e.g. 100", "evaluation"},
       {"no validation data", [](TrainConfig&) {}, nullptr, "evaluation"},
   };
   for (const auto& one : cases) {

@@ -42,6 +42,24 @@ TEST(EstimateCommandTest, MarksTheStrategyThatAutoChoosesAndWhatDoesNotFit) {
   EXPECT_THAT(table, HasSubstr("big: 105788160 parameters, 4 ranks"));
 }
 
+TEST(EstimateCommandTest, NamesThePrecision) {
+  common::TrainConfig train = large_model();
+  train.precision = common::DType::kBf16;
+  EXPECT_THAT(render_table(estimate_job("big", train, 4, std::nullopt)),
+              HasSubstr("4 ranks, bf16; MiB of a rank"));
+}
+
+TEST(EstimateCommandTest, SaysHowManyParametersAdaptersTrain) {
+  common::TrainConfig train = large_model();
+  train.lora = {.rank = 8, .targets = {"all-linear"}};
+  train.frozen.assign(static_cast<std::size_t>(train.model.num_hidden_layers) + 2, true);
+  const EstimateReport report = estimate_job("big", train, 4, 64 * kGibibyte);
+  EXPECT_GT(report.num_trained, 0);
+  EXPECT_LT(report.num_trained, report.num_parameters / 20);
+  EXPECT_THAT(render_table(report), HasSubstr("big: 105788160 parameters, " +
+                                              std::to_string(report.num_trained) + " trained, 4"));
+}
+
 TEST(EstimateCommandTest, ExplainsWhatAutoComesToAndNothingElse) {
   common::TrainConfig train = large_model();
   const auto line = [&](std::optional<int64_t> limit_bytes) {

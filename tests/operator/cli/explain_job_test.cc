@@ -6,6 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "operator/plan/half_gang.h"
+#include "operator/plan/pod_group.h"
+#include "operator/plan/queue.h"
 #include "operator/plan/status.h"
 
 namespace lockstep::cli {
@@ -67,6 +70,33 @@ api::TrainingJob restarting_job() {
   plan::set_condition(job.status, {plan::kRunning, false, plan::kRestartingReason, ""}, kNow);
   job.status.budget.used = 2;
   job.status.restart_not_before = kNow + std::chrono::seconds(8);
+  return job;
+}
+
+api::TrainingJob released_job() {
+  api::TrainingJob job = job_with(
+      {{plan::kAccepted, true, "Valid", ""},
+       {plan::kScheduled, false, plan::kGangReleased, "half a gang gave its nodes back once"}});
+  job.status.attempt = 1;
+  job.status.gang_releases = 1;
+  job.status.restart_not_before = kNow + std::chrono::seconds(20);
+  return job;
+}
+
+api::TrainingJob queued_job() {
+  api::TrainingJob job = job_with({{plan::kAccepted, true, "Valid", ""},
+                                   {plan::kScheduled, false, plan::kQueuedReason,
+                                    "waits in queue team of Kueue: insufficient quota"}});
+  job.status.queue = api::QueueStatus{.name = "team", .pod_group = "demo-1234-0"};
+  job.meta.labels["kueue.x-k8s.io/queue-name"] = "next";  // in force from the next attempt on
+  return job;
+}
+
+api::TrainingJob gang_job() {
+  api::TrainingJob job = job_with({{plan::kAccepted, true, "Valid", ""},
+                                   {plan::kScheduled, false, plan::kGangWaits,
+                                    "waits for volcano to give nodes to all 4 pods"}});
+  job.status.gang = api::GangStatus{.scheduler = "volcano", .pod_group = "demo-1234-0", .pods = 4};
   return job;
 }
 
@@ -135,6 +165,22 @@ std::vector<Case> cases() {
       {"waiting for nodes", pending,
        json::array({pod_json("demo-0-1", waiting("ImagePullBackOff", "no such image"))}),
        "rank 1: ImagePullBackOff: no such image", "spec.imagePullSecrets"},
+      {"waiting for nodes", pending, json::array({pod_json("demo-0-0", {{"phase", "Running"}})}),
+       "1 of 4 pods have nodes and give them back if the others get none: nodes are held for 5m",
+       ""},
+      {"waiting for nodes", released_job(), json::array(),
+       "half a gang gave its nodes back once, for the other pods got none in time\nthe next "
+       "attempt "
+       "begins in 20s",
+       "make room"},
+      {"waiting in a queue", queued_job(), json::array(),
+       "waits in queue team of Kueue: insufficient quota", "kubectl get localqueue team -n team"},
+      {"waiting for nodes", gang_job(), json::array(),
+       "waits for volcano to give nodes to all 4 pods",
+       "kubectl describe podgroups.scheduling.volcano.sh demo-1234-0 -n team"},
+      {"its gang scheduler is missing",
+       refused(plan::kGangSchedulerMissing, "gangScheduler is volcano, but"), json::array(),
+       "gangScheduler is volcano, but", "spec.scheduling.gangScheduler"},
       {"restarting", restarting_job(), json::array(), "the next attempt begins in 8s",
        "lower the learning rate"},
       {"running", job_with({{plan::kRunning, true, "AllRanksRunning", ""}}), json::array(), "", ""},

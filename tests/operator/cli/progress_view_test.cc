@@ -22,6 +22,18 @@ TEST(ProgressViewTest, BarShowsShareStepLossSpeedAndEta) {
             "[###-------]  30/100  loss 2.3147  41.2k tok/s  eta 1m32s");
 }
 
+TEST(ProgressViewTest, BeforeTheFirstStepTheBarShowsThePhaseAndHowFarItIs) {
+  common::JobProgress progress = at_step(0);
+  progress.phase = "starting";
+  EXPECT_EQ(render_bar(progress, 10), "[----------]  0/100  starting");
+  progress.phase = "reference";
+  progress.phase_progress = {.done = 12, .total = 40};
+  EXPECT_EQ(render_bar(progress, 10), "[----------]  0/100  reference 12/40");
+  progress.phase = "tokenizing";
+  progress.phase_progress = {.done = 9000};
+  EXPECT_EQ(render_bar(progress, 10), "[----------]  0/100  tokenizing 9000");
+}
+
 TEST(ProgressViewTest, LineKeepsAllDigitsOfTheLoss) {
   EXPECT_EQ(render_line(at_step(30)),
             "step=30 total_steps=100 loss=2.31471234 tokens_per_second=41200 eta_seconds=92");

@@ -40,13 +40,31 @@ expect_text "and were honoured" one.out '\"steps\": 7,'
 expect_status "a flag without its value is refused" "$(run lacks validate job.yaml --set)" 2
 expect_status "a second value is nobody's" "$(run second validate job.yaml --set ranks=4 train.steps=7)" 2
 
+# --dry-run says what a node would start, and holds the flags against each other and the job.
+expect_status "a dry run of one of several nodes" "$(run node run --dry-run job.yaml --nodes 2 --node-rank 1 --master n0:29500)" 0
+expect_text "says which ranks it would start" node.log 'node 1 of 2 (--nodes) would start rank 1; nodes meet at n0:29500, ranks at port 29501'
+expect_status "a node that there is not" "$(run nonode run --dry-run job.yaml --nodes 2 --node-rank 2 --master n0:29500)" 2
+expect_status "nodes that do not divide the ranks" "$(run odd run --dry-run job.yaml --nodes 3 --node-rank 0 --master n0:29500)" 2
+expect_text "are told with what to do" odd.log '--set ranks=3'
+expect_status "half a place" "$(run half run --dry-run job.yaml --nodes 2)" 2
+
 expect_status "no verb" "$(run none)" 2
 expect_text "shows them all" none.log 'validate'
 expect_status "an unknown verb" "$(run bogus bogus)" 2
 expect_text "is named" bogus.log "'bogus'"
+expect_status "a slip of the fingers" "$(run slip valdiate job.yaml)" 2
+expect_text "is understood" slip.log "did you mean 'validate'? see lockstep --help"
+expect_status "so is one in a flag" "$(run flag run job.yaml --overwite)" 2
+expect_text "with where its flags are told" flag.log 'did you mean --overwrite? see lockstep run --help'
+expect_status "what is missing" "$(run missing validate)" 2
+expect_text "is named" missing.log 'error: file is required; see lockstep validate --help'
+expect_status "also of a verb that the runtime reads" "$(run source export)" 2
+expect_text "in the same words" source.log 'error: source is required; see lockstep export --help'
+expect_status "whose help" "$(run usage export --help)" 0
+expect_text "speaks of lockstep" usage.out 'Usage: lockstep export'
 expect_status "--help" "$(run help --help)" 0
 while read -r verb; do # what the runtime reads explains itself
-  case $verb in tokenize|generate|bench) continue ;; esac
+  case $verb in tokenize|export|generate|chat|bench) continue ;; esac
   expect_status "$verb --help" "$(run "help-$verb" "$verb" --help)" 0
 done < <(awk '/^  [a-z]/ && !/^  -/ { print $1 }' help.out)
 # A verb is one line, and fits a terminal.

@@ -111,7 +111,7 @@ TEST(ControllerMetricsTest, OfTheStatesOfAJobOneIsOn) {
   const std::string series = "lockstep_job_state{namespace=\"team\",state=\"";
   EXPECT_THAT(text, HasSubstr(series + "Running\",trainingjob=\"a\"} 1\n"));
   for (const char* state :
-       {"Pending", "Starting", "Restarting", "Suspending", "Suspended", "Invalid"}) {
+       {"Queued", "Pending", "Starting", "Restarting", "Suspending", "Suspended", "Invalid"}) {
     EXPECT_THAT(text, HasSubstr(series + state + "\",trainingjob=\"a\"} 0\n"));
   }
 }

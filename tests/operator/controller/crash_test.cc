@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <iostream>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -114,6 +115,10 @@ void expect_same(const Scenario& scenario, const EndState& end, const EndState& 
   } else {  // an operator that finds the job gone makes nothing more of it
     EXPECT_THAT(undisturbed.created, testing::IsSupersetOf(end.created));
   }
+}
+
+void PrintTo(const Scenario& scenario, std::ostream* out) {
+  *out << scenario.name;
 }
 
 class CrashTest : public testing::TestWithParam<Scenario> {};

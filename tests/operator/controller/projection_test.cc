@@ -68,6 +68,36 @@ TEST(ProjectPodTest, ReadsWhoseItIsAndWhereItRuns) {
   EXPECT_FALSE(pod->view.deleting);
 }
 
+TEST(ProjectPodTest, ReadsSinceWhenItHasItsNode) {
+  const json bound = {
+      {"type", "PodScheduled"}, {"status", "True"}, {"lastTransitionTime", "2026-11-21T06:00:00Z"}};
+  json pod = pod_with({{"phase", "Pending"}, {"conditions", {bound}}});
+  pod["metadata"]["creationTimestamp"] = "2026-11-21T05:00:00Z";
+  EXPECT_EQ(project_pod(pod)->view.bound_at, api::Time(std::chrono::seconds(1795240800)));
+  pod["status"].erase("conditions");  // made with the name of its node in it
+  EXPECT_EQ(project_pod(pod)->view.bound_at, api::Time(std::chrono::seconds(1795237200)));
+  pod["spec"].erase("nodeName");
+  EXPECT_FALSE(project_pod(pod)->view.bound_at.has_value());
+}
+
+TEST(ProjectPodTest, ReadsWhatAQueueDoesWithIt) {
+  json pod = pod_with({{"phase", "Pending"}});
+  EXPECT_TRUE(project_pod(pod)->view.pod_group.empty());
+  pod["spec"]["schedulingGates"] = {{{"name", "mine"}}};
+  pod["metadata"]["finalizers"] = {"mine"};
+  pod["metadata"]["labels"]["kueue.x-k8s.io/pod-group-name"] = "demo-1-0";
+  EXPECT_EQ(project_pod(pod)->view.pod_group, "demo-1-0");
+  EXPECT_FALSE(project_pod(pod)->view.is_gated) << "by somebody else";
+  EXPECT_FALSE(project_pod(pod)->view.is_held);
+  EXPECT_FALSE(project_pod(pod)->view.ends_group);
+  pod["spec"]["schedulingGates"].push_back({{"name", "kueue.x-k8s.io/admission"}});
+  pod["metadata"]["finalizers"].push_back("kueue.x-k8s.io/managed");
+  pod["metadata"]["annotations"] = {{"kueue.x-k8s.io/retriable-in-group", "false"}};
+  EXPECT_TRUE(project_pod(pod)->view.is_gated);
+  EXPECT_TRUE(project_pod(pod)->view.is_held);
+  EXPECT_TRUE(project_pod(pod)->view.ends_group);
+}
+
 TEST(ProjectPodTest, ReadsHowTheContainerEnded) {
   const plan::PodView pod =
       project_pod(pod_with(failed(terminated(77, "Error", "{\"rank\":1}")))).value().view;

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -25,6 +26,11 @@ std::string required_env(const char* name) {
   const char* value = std::getenv(name);
   if (value == nullptr) throw std::runtime_error(std::string(name) + " is not set");
   return value;
+}
+
+int case_stride() {
+  const char* wish = std::getenv("LOCKSTEP_CASE_STRIDE");
+  return wish == nullptr ? 1 : std::stoi(wish);
 }
 
 std::unique_ptr<kube::Client> connect_to_real_server() {

@@ -17,6 +17,10 @@ inline const kube::ResourceType kTrainingJobs{"lockstep.dev", "v1alpha1", "train
 // Throws if the variable is not set.
 std::string required_env(const char* name);
 
+// Every how manieth case a test takes of those that are many and alike: LOCKSTEP_CASE_STRIDE, or
+// all.
+int case_stride();
+
 // A client of the server that LOCKSTEP_TEST_KUBECONFIG names. Throws if there is none.
 std::unique_ptr<kube::Client> connect_to_real_server();
 

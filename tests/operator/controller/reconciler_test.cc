@@ -106,6 +106,32 @@ TEST(ReconcilerTest, WritesTheProgressOfAStepThatStandsOnce) {
   EXPECT_EQ(cluster.server().writes(), writes);
 }
 
+TEST(ReconcilerTest, LetsAQueueKnowOnceThatTheGroupOfAJobThatIsGoneIsOver) {
+  OperatorRun cluster(keeps_running);
+  json job = demo_job(3);
+  job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "team";
+  cluster.server().add("trainingjobs", job);
+  cluster.start_operator();
+  ASSERT_TRUE(cluster.settle());
+  const auto edit_gang = [&cluster](const std::function<void(json&)>& change) {
+    for (const char* pod : {"demo-0-0", "demo-0-1", "demo-0-2"}) {
+      cluster.server().edit("pods", {kDemo.ns, pod}, change);
+    }
+  };
+  edit_gang([](json& pod) { pod["metadata"]["finalizers"] = {"kueue.x-k8s.io/managed"}; });
+  cluster.server().erase("trainingjobs", kDemo);
+  const std::size_t num_before = cluster.server().writes().size();
+  ASSERT_TRUE(cluster.reconcile().has_value());
+  EXPECT_EQ(cluster.server().writes().size(), num_before) << "the job may only not be seen yet";
+
+  edit_gang([](json& pod) { pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"; });
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(cluster.reconcile().has_value());
+  const std::vector<std::string> writes = cluster.server().writes();
+  EXPECT_EQ(
+      std::vector<std::string>(writes.begin() + static_cast<int64_t>(num_before), writes.end()),
+      std::vector<std::string>{"patch pods/demo-0-0"});
+}
+
 TEST(ReconcilerTest, DecidesNothingUntilItsOwnPodsHaveBeenSeen) {
   OperatorRun cluster(succeeds);
   FakeApiServer& server = cluster.server();

@@ -37,7 +37,8 @@ kube::ResourcePath path_of(const std::string& target) {
   std::size_t at = is_core ? 2 : 3;
   kube::ResourcePath result;
   result.type.group = is_core ? "" : parts.at(1);
-  result.type.version = parts.at(at - 1);
+  if (parts.size() >= at) result.type.version = parts.at(at - 1);
+  if (parts.size() <= at) return result;  // what is served of a group
   if (parts.at(at) == "namespaces" && parts.size() > at + 2) {
     result.ns = parts.at(at + 1);
     at += 2;

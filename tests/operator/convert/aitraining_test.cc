@@ -60,7 +60,9 @@ TEST(AitrainingTest, SaysOfSupervisedFineTuningWhatIsMissing) {
   EXPECT_EQ(field(imported, "train.tokenizer.type"), "hf");
   EXPECT_EQ(fate(imported, "log"), "changed train.logging.tensorboard");
   EXPECT_EQ(fate(imported, "base_model"), "changed train.model.path");
-  EXPECT_EQ(fate(imported, "params.peft"), "refused");
+  EXPECT_EQ(field(imported, "train.model.path"), "hf://meta-llama/Llama-3.2-1B");
+  EXPECT_EQ(fate(imported, "params.peft"), "mapped");
+  EXPECT_EQ(field(imported, "train.lora"), json({{"rank", 16}, {"alpha", 32}, {"merge", true}}));
   EXPECT_EQ(fate(imported, "data.chat_template"), "mapped");
   EXPECT_EQ(fate(imported, "params.quantization"), "refused");
   EXPECT_EQ(fate(imported, "hub.push_to_hub"), "refused");
@@ -124,19 +126,70 @@ params:
   EXPECT_EQ(field(imported, "train.batch.accumulationSteps"), 4);  // AITraining's default
 }
 
+TEST(AitrainingTest, PairsOfAnswersAreDpoOrOrpo) {
+  const Imported imported = import_valid(
+      "task: llm-dpo\nproject_name: x\nbase_model: /m\n"
+      "data:\n  path: /data/pairs.jsonl\n  chat_template: tokenizer\n"
+      "  column_mapping: {prompt_text_column: q, text_column: good, rejected_text_column: bad}\n"
+      "params: {dpo_beta: 0.2, max_prompt_length: 128, max_completion_length: 64}\n",
+      "aitraining");
+  EXPECT_EQ(refusals(imported), "");
+  EXPECT_EQ(field(imported, "train.task"), "dpo");
+  EXPECT_EQ(field(imported, "train.preference"), json({{"beta", 0.2}}));
+  EXPECT_EQ(field(imported, "train.data.columns"),
+            json({{"prompt", "q"}, {"chosen", "good"}, {"rejected", "bad"}}));
+  const Imported orpo = import_valid(
+      "task: llm\nproject_name: x\nbase_model: /m\nparams: {trainer: orpo, dpo_beta: 0.2}\n",
+      "aitraining");
+  EXPECT_EQ(field(orpo, "train.task"), "orpo");
+}
+
+// AITraining's own default of the trainer takes nothing from a task that says which it is.
+TEST(AitrainingTest, ATaskThatSaysWhichIsNotUndoneByADefaultTrainer) {
+  for (const std::string task : {"sft", "llm-sft", "dpo"}) {
+    for (const std::string trainer : {"default", "generic"}) {
+      const Imported imported = import_valid("task: " + task +
+                                                 "\nproject_name: x\nbase_model: /m\n"
+                                                 "params: {trainer: " +
+                                                 trainer + "}\ndata: {chat_template: tokenizer}\n",
+                                             "aitraining");
+      EXPECT_EQ(refusals(imported), "") << task << " " << trainer;
+      EXPECT_EQ(field(imported, "train.task"), task == "dpo" ? "dpo" : "sft") << trainer;
+      EXPECT_EQ(fate(imported, "params.trainer"), "mapped") << task << " " << trainer;
+    }
+  }
+  const Imported plain = import_valid(
+      "task: llm\nproject_name: x\nbase_model: /m\nparams: {trainer: default}\n", "aitraining");
+  EXPECT_EQ(field(plain, "train.task"), "pretrain");
+}
+
 TEST(AitrainingTest, RefusesWhatIsNoTrainingOnText) {
   const auto of = [](const std::string& lines) {
     return refusals(import_valid("project_name: x\nbase_model: /m\n" + lines, "aitraining"));
   };
   EXPECT_THAT(of("task: llm-dpo\nparams: {dpo_beta: 0.2, model_ref: /r}\n"),
-              HasSubstr("params.dpo_beta params.model_ref"));
+              HasSubstr("params.model_ref"));
+  EXPECT_THAT(of("task: llm-sft\ndata: {rejected_text_column: bad}\n"),
+              HasSubstr("data.rejected_text_column"));
   EXPECT_THAT(of("task: llm-grpo\n"), HasSubstr("task"));
   EXPECT_THAT(of("task: text-classification\n"), HasSubstr("task"));
   EXPECT_THAT(of("task: llm\nbackend: spaces-a10g-large\n"), HasSubstr("backend"));
   EXPECT_THAT(of("task: llm\nparams: {use_sweep: true, sweep_n_trials: 5, rl_gamma: 0.9}\n"),
               HasSubstr("params.rl_gamma params.sweep_n_trials params.use_sweep"));
   EXPECT_THAT(of("task: llm\nparams: {lora_rr: 3}\n"), HasSubstr("params.lora_rr"));
-  EXPECT_THAT(of("task: llm\ndata: {path: a.csv}\n"), HasSubstr("data.path"));
+  EXPECT_THAT(of("task: llm\ndata: {path: a.arrow}\n"), HasSubstr("data.path"));
+}
+
+TEST(AitrainingTest, TakesTheSettingsOfLora) {
+  const std::string head = "task: llm\nbase_model: /m\nproject_name: x\n";
+  const auto lora = [&](const std::string& params) {
+    return field(import_valid(head + "params: {peft: true, " + params + "}\n"), "train.lora");
+  };
+  EXPECT_EQ(lora("merge_adapter: false, lora_dropout: 0.1"),
+            json({{"rank", 16}, {"merge", false}, {"dropout", 0.1}}));
+  EXPECT_EQ(lora("lora_r: 8, target_modules: all-linear").at("targets"), json({"all-linear"}));
+  EXPECT_EQ(lora("lora_r: 8, target_modules: 'q_proj, v_proj'").at("targets"),
+            json({"q_proj", "v_proj"}));
 }
 
 TEST(AitrainingTest, TakesASplitForValidationAndAHubsData) {
@@ -147,12 +200,43 @@ project_name: split
 data: {path: roneneldan/TinyStories, valid_split: validation, chat_template: none}
 params: {lora_r: 8, peft: false, scheduler: constant, save_strategy: epoch, mixed_precision: none}
 )");
-  EXPECT_EQ(field(imported, "train.data.train"), "/data/TinyStories/*.jsonl");
+  EXPECT_EQ(field(imported, "train.data.train"), "hf://roneneldan/TinyStories");
   EXPECT_EQ(fate(imported, "data.path"), "changed train.data.train");
   EXPECT_THAT(to_change(imported), HasSubstr("train.data.validation"));
+  EXPECT_THAT(imported.manifest, HasSubstr("# data.path: fetched from the hub when ranks start"));
   EXPECT_EQ(fate(imported, "params.lora_r"), "mapped");  // of no effect
   EXPECT_EQ(fate(imported, "data.chat_template"), "mapped");
   EXPECT_EQ(field(imported, "train.precision"), "fp32");
+}
+
+TEST(AitrainingTest, TwoSlicesOfASplitHoldAShareOut) {
+  const auto import = [](const std::string& train, const std::string& valid) {
+    return import_valid(
+        "task: llm-generic\nbase_model: /m\nproject_name: x\n"
+        "data: {path: /d/a.jsonl, train_split: '" +
+        train + "', valid_split: '" + valid + "', chat_template: none}\n");
+  };
+  struct Case {
+    const char* train;
+    const char* valid;
+    double fraction;
+  };
+  for (const Case& c :
+       {Case{"train[:90%]", "train[90%:]", 0.1}, Case{"train[5%:]", "train[:5%]", 0.05}}) {
+    const Imported imported = import(c.train, c.valid);
+    EXPECT_EQ(field(imported, "train.data.validationFraction"), c.fraction);
+    EXPECT_EQ(field(imported, "train.data.validation"), nullptr);
+    EXPECT_EQ(fate(imported, "data.valid_split"), "changed train.data.validationFraction");
+    EXPECT_EQ(fate(imported, "data.train_split"), "mapped");
+  }
+  for (const Case& c : {Case{"train[:80%]", "train[90%:]", 0}, Case{"train[:90%]", "test[90%:]", 0},
+                        Case{"train[:90]", "train[90:]", 0}, Case{"train[:0%]", "train[0%:]", 0}}) {
+    const Imported imported = import(c.train, c.valid);
+    EXPECT_EQ(field(imported, "train.data.validationFraction"), nullptr) << c.train;
+    EXPECT_THAT(to_change(imported), HasSubstr("train.data.validation")) << c.train;
+    EXPECT_EQ(fate(imported, "data.train_split"), "refused") << c.train;
+  }
+  EXPECT_THAT(fate(import("train", "train[90%:]"), "data.train_split"), HasSubstr("changed"));
 }
 
 TEST(AitrainingTest, SaysWhereABrokenFileIsBroken) {

@@ -104,9 +104,11 @@ TEST(InstructLabTest, RefusesSamplesWhereNothingSaysHowManyAStepTakes) {
 
 TEST(InstructLabTest, RefusesQuantizedAdapters) {
   const Imported imported = import_valid(
-      "train: {lora_rank: 4, lora_alpha: 32, lora_quantize_dtype: nf4, lora_rang: 2}\n");
+      "train: {model_path: /m, lora_rank: 4, lora_alpha: 32, lora_quantize_dtype: nf4, "
+      "lora_rang: 2}\n");
   EXPECT_EQ(fate(imported, "train.lora_quantize_dtype"), "refused");
-  EXPECT_EQ(fate(imported, "train.lora_rank"), "refused");
+  EXPECT_EQ(fate(imported, "train.lora_rank"), "mapped train.lora.rank");
+  EXPECT_EQ(field(imported, "train.lora"), json({{"rank", 4}, {"alpha", 32}}));
   EXPECT_EQ(fate(imported, "train.lora_rang"), "refused");
 }
 

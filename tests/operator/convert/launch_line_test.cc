@@ -220,7 +220,8 @@ TEST(AitrainingLineTest, IsAConfigurationInFlags) {
   EXPECT_EQ(field(imported, "train.data.columns.text"), "body");
   EXPECT_EQ(fate(imported, "trainer"), "mapped train.task");
   EXPECT_EQ(field(imported, "train.task"), "sft");
-  EXPECT_EQ(fate(imported, "peft"), "refused");
+  EXPECT_EQ(fate(imported, "peft"), "mapped");
+  EXPECT_EQ(field(imported, "train.lora.rank"), 8);
   EXPECT_EQ(imported.conversion.metadata.at("name"), "mine");
   EXPECT_THAT(refusals(valid_line("autotrain llm --model /m --learning-rat 3")),
               HasSubstr("learning_rat"));

@@ -91,6 +91,11 @@ TEST(ApiErrorTest, RetryAfterComesFromTheHeaderOrTheDetails) {
       R"({"kind":"Status","reason":"Timeout","details":{"retryAfterSeconds":1},"code":504})";
   EXPECT_EQ(decode_error(get, {504, "", details}).retry_after, seconds(1));
   EXPECT_EQ(decode_error(get, {504, "3", details}).retry_after, seconds(3));
+  // 292 million years would be more milliseconds than fit in 64 bits.
+  const std::string ages =
+      R"({"kind":"Status","details":{"retryAfterSeconds":9223372036854775},"code":429})";
+  EXPECT_EQ(decode_error(get, {429, "", ages}).retry_after, seconds(3600));
+  EXPECT_EQ(decode_error(get, {429, "9223372036854775", ""}).retry_after, seconds(3600));
 }
 
 TEST(ApiErrorTest, NoAnswerToAWriteIsAnUnknownOutcome) {
@@ -101,6 +106,22 @@ TEST(ApiErrorTest, NoAnswerToAWriteIsAnUnknownOutcome) {
   EXPECT_EQ(read.error.hint, "");
   EXPECT_NE(no_answer({"POST", "/x", "", ""}, "reset").error.hint.find("unknown"),
             std::string::npos);
+}
+
+// A proxy's page may be in any encoding, and be quoted in a status, which is JSON.
+TEST(ApiErrorTest, QuotesABodyAsTextThatJsonCanCarry) {
+  const HttpRequest get{"GET", "/api/v1/pods", "", ""};
+  EXPECT_EQ(decode_error(get, {502, "",
+                               "\xFC"
+                               "berlastet"})
+                .error.message,
+            "HTTP 502: \xEF\xBF\xBD"
+            "berlastet");
+  std::string body(196, 'x');
+  std::string cut = "HTTP 502: ";
+  cut.append(body).append("...");
+  body.append("\xC3\xA9\xC3\xA9\xC3\xA9");
+  EXPECT_EQ(decode_error(get, {502, "", body}).error.message, cut);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A Client whose answers are scripted: lists and watches are taken from two queues.
+// A Client whose answers are scripted: gets, lists and watches are taken from three queues.
 #pragma once
 
 #include <deque>
@@ -28,17 +28,25 @@ class FakeClient final : public Client {
     const MutexLock lock(mutex_);
     lists_.push_back(std::move(answer));
   }
+  void add_get(Answer answer) {
+    const MutexLock lock(mutex_);
+    gets_.push_back(std::move(answer));
+  }
   void add_watch(ScriptedWatch watch) {
     const MutexLock lock(mutex_);
     watches_.push_back(std::move(watch));
   }
-  // "list limit=... continue=..." or "watch QUERY", in order.
+  // "get PATH", "list limit=... continue=..." or "watch QUERY", in order.
   std::vector<std::string> calls() const {
     const MutexLock lock(mutex_);
     return calls_;
   }
 
-  Answer get(const ResourcePath& /*path*/) override { return unscripted(); }
+  Answer get(const ResourcePath& path) override {
+    const MutexLock lock(mutex_);
+    calls_.push_back("get " + url_path(path));
+    return next_of(gets_);
+  }
   using Client::create;
   Answer create(const ResourcePath& /*path*/, const nlohmann::json& /*body*/,
                 Warnings& /*warnings*/) override {
@@ -60,10 +68,7 @@ class FakeClient final : public Client {
     const MutexLock lock(mutex_);
     calls_.push_back("list limit=" + std::to_string(options.limit) +
                      " continue=" + options.continue_token);
-    if (lists_.empty()) return unscripted();
-    Answer answer = std::move(lists_.front());
-    lists_.pop_front();
-    return answer;
+    return next_of(lists_);
   }
 
   std::optional<ApiError> stream(const ResourcePath& /*path*/, const std::string& query,
@@ -75,7 +80,15 @@ class FakeClient final : public Client {
     return ApiError{{common::ErrorCode::kUnavailable, "not scripted", ""}, 0, "", std::nullopt};
   }
 
+  static Answer next_of(std::deque<Answer>& answers) {
+    if (answers.empty()) return unscripted();
+    Answer answer = std::move(answers.front());
+    answers.pop_front();
+    return answer;
+  }
+
   mutable Mutex mutex_;
+  std::deque<Answer> gets_ GUARDED_BY(mutex_);
   std::deque<Answer> lists_ GUARDED_BY(mutex_);
   std::deque<ScriptedWatch> watches_ GUARDED_BY(mutex_);
   std::vector<std::string> calls_ GUARDED_BY(mutex_);

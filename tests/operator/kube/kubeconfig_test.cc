@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -307,6 +308,42 @@ TEST(TokenSourceTest, WithoutAFileTheFixedTokenIsUsedAndAnUnreadableFileIsAnErro
   const auto missing = TokenSource("t", "/token", files({})).token({});
   ASSERT_FALSE(missing.has_value());
   EXPECT_EQ(missing.error().code, ErrorCode::kPermissionDenied);
+}
+
+TEST(KubeconfigTest, AnEntryThatIsOnlyANameLacksItsFields) {
+  const auto context = resolve("current-context: c\ncontexts: [{name: c}]\n");
+  ASSERT_FALSE(context.has_value());
+  EXPECT_EQ(context.error().message, "/home/u/config: contexts[c].context.cluster: is missing");
+  const auto cluster = resolve(
+      "current-context: c\ncontexts: [{name: c, context: {cluster: k}}]\n"
+      "clusters: [{name: k}]\n");
+  ASSERT_FALSE(cluster.has_value());
+  EXPECT_EQ(cluster.error().message, "/home/u/config: clusters[k].cluster.server: is missing");
+}
+
+// YAML allows an anchor inside of itself, and aliases of aliases that grow without end.
+TEST(KubeconfigTest, RefusesWhatCannotBeToldToAPlugin) {
+  const std::string user =
+      "exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: p, provideClusterInfo: "
+      "true}";
+  const std::string name =
+      "server: https://h, extensions: [{name: client.authentication.k8s.io/exec, ";
+  std::string grown = "extension: [&a0 [x, x]";
+  for (int i = 1; i < 30; ++i) {
+    const std::string before = "*a" + std::to_string(i - 1);
+    grown += ", &a" + std::to_string(i) + " [" + before + ", " + before + "]";
+  }
+  for (const std::string& endless :
+       {std::string("extension: &a [*a]"), std::string("extension: {[k]: v}"), grown + "]"}) {
+    const auto config = resolve(config_of(name + endless + "}]", user));
+    ASSERT_FALSE(config.has_value());
+    EXPECT_EQ(config.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(config.error().message, ::testing::HasSubstr("clusters[k].cluster.extensions"));
+  }
+  const auto latin = resolve(config_of(name + "extension: \xFC}]", user));
+  ASSERT_FALSE(latin.has_value());
+  EXPECT_EQ(latin.error().message,
+            "/home/u/config: clusters[k].cluster: has a text that is not UTF-8");
 }
 
 }  // namespace

@@ -37,6 +37,22 @@ TEST(InputFilesTest, ValidationDataIsLookedForToo) {
   EXPECT_EQ(problems[0].path, "spec.train.data.validation");
 }
 
+TEST(InputFilesTest, WhatIsOnTheHubIsNotLookedForButSaid) {
+  api::TrainingJob job;
+  job.spec.train = {{"model", {{"path", "hf://org/name"}}},
+                    {"data", {{"train", "hf://org/talks@v1/*.jsonl"}}}};
+  EXPECT_TRUE(find_missing_inputs(job).empty());
+  EXPECT_TRUE(find_model_problems(job).empty());
+  const std::vector<std::string> lines = explain_hub_inputs(job);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0],
+            "train.model.path: hf://org/name is fetched from the hub when ranks start, "
+            "once per node");
+  EXPECT_TRUE(lines[1].starts_with("train.data.train: hf://org/talks@v1/*.jsonl is")) << lines[1];
+  job.spec.train = {{"data", {{"train", "/proc/self/status"}}}};
+  EXPECT_TRUE(explain_hub_inputs(job).empty());
+}
+
 TEST(InputFilesTest, TheModelsDirectoryIsLookedForAndWhatIsThereIsChecked) {
   const std::filesystem::path folder =
       testing::TempDir() + "lockstep-model-" + std::to_string(::getpid());

@@ -46,6 +46,7 @@ TEST(RankCommandTest, RunsThePlannedPodWithPathsAndPortsOfThisMachine) {
   for (const auto& [name, value] : expected) EXPECT_EQ(command.env.at(name), value) << name;
   EXPECT_FALSE(command.env.contains("LOCKSTEP_ISA")) << "the shell's counts";
   EXPECT_FALSE(command.env.contains("LOCKSTEP_PRODUCTS"));
+  EXPECT_FALSE(command.env.contains("LOCKSTEP_DEVICE"));
 }
 
 TEST(RankCommandTest, TakesCommandAndEnvironmentOfTheTemplate) {

@@ -29,9 +29,11 @@ TEST(FailureTest, TypedExitCodesDecideTheVerdict) {
   } table[] = {
       {ExitCode::kInvalidConfig, Verdict::kFail, "InvalidConfig"},
       {ExitCode::kInputNotFound, Verdict::kFail, "InputNotFound"},
+      {ExitCode::kInputUnavailable, Verdict::kRestart, "InputUnavailable"},
       {ExitCode::kInvalidData, Verdict::kFail, "InvalidData"},
       {ExitCode::kOutputFinished, Verdict::kFail, "OutputFinished"},
       {ExitCode::kOutputNotShared, Verdict::kFail, "OutputNotShared"},
+      {ExitCode::kNoDevice, Verdict::kFail, "NoDevice"},
       {ExitCode::kInternal, Verdict::kRestart, "Internal"},
       {ExitCode::kRendezvousTimeout, Verdict::kRestart, "RendezvousTimeout"},
       {ExitCode::kCollectiveTimeout, Verdict::kRestart, "CollectiveTimeout"},

@@ -2,6 +2,7 @@
 // edits, failing ranks and nodes, and a crash between any two writes. From every state of a job's
 // life all interleavings are followed to a stated depth; LOCKSTEP_MODEL_DEPTH raises it. The same
 // of a job whose template is edited, and of one with two ranks in each pod.
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -24,8 +25,10 @@ namespace {
 
 constexpr int64_t kMaxRestarts = 1;
 constexpr int kMaxQuietMoves = 600;
+constexpr std::chrono::seconds kGangTimeout{40};
 
-constexpr int kDepth = kIsInstrumented ? 3 : 4;
+constexpr int kDepth = kIsInstrumented ? 2 : 4;
+constexpr int kDepthAround = kIsInstrumented ? 1 : kDepth - 2;  // of a life that was disturbed
 
 struct Digest {
   uint64_t low = 0, high = 0;
@@ -51,12 +54,15 @@ api::TrainingJob checked_job(int64_t ranks, int64_t ranks_per_pod) {
   api::TrainingJob job = command_job(ranks);
   job.spec.ranks_per_pod = ranks_per_pod;
   job.spec.failure_policy.max_restarts = kMaxRestarts;
+  job.spec.scheduling.gang_timeout = kGangTimeout;
   return job;
 }
 
 class ModelCheckTest : public testing::Test {
  protected:
-  explicit ModelCheckTest(const api::TrainingJob& job = checked_job(3, 1)) : planner_(job) {}
+  explicit ModelCheckTest(const api::TrainingJob& job = checked_job(3, 1),
+                          const GangApis& apis = {})
+      : planner_(job, apis) {}
 
   // One state on the way, and how it was reached.
   struct Place {
@@ -222,6 +228,15 @@ class ModelCheckTest : public testing::Test {
     ASSERT_EQ(fault_undisturbed(state), "") << "seed " << seed << ":\n" << way;
   }
 
+  // Statuses in which a half gang has given its nodes back.
+  int64_t num_releases() const {
+    int64_t count = 0;
+    for (int number = 0; number < static_cast<int>(planner_.num_statuses()); ++number) {
+      if (planner_.status(number).gang_releases > 0) ++count;
+    }
+    return count;
+  }
+
   void report(const std::string& what) const {
     std::cout << what << ": " << visited_.size() << " states, " << num_moves_ << " moves, "
               << planner_.num_plans() << " plans, " << planner_.num_statuses() << " statuses, "
@@ -246,7 +261,8 @@ TEST_F(ModelCheckTest, EveryInterleavingOfAPlainLifeKeepsTheInvariantsAndConverg
   explore(states, {.edits = 2, .breaks = 2, .crashes = 1}, depth);
   report(std::to_string(depth) + " moves from each of " + std::to_string(states.size()) +
          " states of a plain life");
-  EXPECT_GT(visited_.size(), 50000U);
+  EXPECT_GT(visited_.size(), kIsInstrumented ? 5000U : 50000U);
+  EXPECT_GT(num_releases(), 0);
 }
 
 TEST_F(ModelCheckTest, EveryInterleavingAroundAnEditOrAFailureKeepsTheInvariantsAndConverges) {
@@ -256,7 +272,7 @@ TEST_F(ModelCheckTest, EveryInterleavingAroundAnEditOrAFailureKeepsTheInvariants
                   {Move::kFail},
                   {Move::kEvict},
                   {Move::kLoseNode}},
-                 {.edits = 2, .breaks = 2, .crashes = 1}, kDepth - 2 + added_depth());
+                 {.edits = 2, .breaks = 2, .crashes = 1}, kDepthAround + added_depth());
   EXPECT_GT(visited_.size(), 5000U);
 }
 
@@ -270,7 +286,7 @@ const std::vector<std::vector<Move::Kind>> kReshapedLives = {
 TEST_F(ModelCheckTest, EveryInterleavingWithTemplateEditsKeepsOneTemplatePerAttempt) {
   explore({moves_.first_state({})}, {.reshapes = 2, .breaks = 1, .crashes = 1}, kDepth + 3);
   explore_around(kReshapedLives, {.edits = 1, .reshapes = 2, .breaks = 1, .crashes = 1},
-                 kDepth - 2 + added_depth());
+                 kDepthAround + added_depth());
   EXPECT_GT(visited_.size(), kIsInstrumented ? 4000U : 5000U);
 }
 
@@ -287,13 +303,34 @@ TEST_F(GroupedModelCheckTest, EveryInterleavingOfPodsOfTwoRanksKeepsTheInvariant
                   {Move::kLoseNode},
                   {Move::kSuspendOrResume, Move::kRegroup, Move::kSuspendOrResume}},
                  {.edits = 2, .reshapes = 1, .breaks = 2, .crashes = 1},
-                 kDepth - 2 + added_depth());
+                 kDepthAround + added_depth());
   EXPECT_GT(visited_.size(), kIsInstrumented ? 4000U : 5000U);
 }
 
 TEST_F(GroupedModelCheckTest, LongRandomWalksWithTemplatesAndRegroupingConverge) {
   walk_all((added_depth() > 0 ? 40000U : 4000U) / uint64_t{kWalkStride},
            {.edits = 4, .reshapes = 4, .breaks = 6, .crashes = 4});
+}
+
+// A cluster that serves Kubernetes' own Workload API.
+class GangModelCheckTest : public ModelCheckTest {
+ protected:
+  GangModelCheckTest() : ModelCheckTest(checked_job(3, 1), {.native = true}) {}
+};
+
+TEST_F(GangModelCheckTest, EveryInterleavingWithAPodGroupMakesItBeforeItsPodsAndConverges) {
+  explore_around({{},
+                  {Move::kSuspendOrResume, Move::kSuspendOrResume},
+                  {Move::kScale},
+                  {Move::kRecreateJob},
+                  {Move::kFail}},
+                 {.edits = 2, .breaks = 1, .crashes = 1}, kDepthAround + added_depth());
+  EXPECT_GT(visited_.size(), kIsInstrumented ? 2000U : 5000U);
+}
+
+TEST_F(GangModelCheckTest, LongRandomWalksWithAPodGroupConverge) {
+  walk_all((added_depth() > 0 ? 20000U : 2000U) / uint64_t{kWalkStride},
+           {.edits = 4, .breaks = 6, .crashes = 4});
 }
 
 TEST_F(ModelCheckTest, LongRandomWalksKeepTheInvariantsAndConverge) {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "operator/api/kueue_names.h"
 #include "operator/plan/names.h"
 #include "operator/plan/render.h"
 #include "runtime/common/schema.h"
@@ -78,7 +79,11 @@ void ModelCluster::apply(const Action& action) {
     const auto identity = parse_pod_name(job.meta.name, pod_to_create->name);
     if (!identity) throw std::logic_error("pod with a strange name: " + pod_to_create->name);
     if (by_name(seen.pods, pod_to_create->name) == seen.pods.end()) {
-      add_pod(identity->attempt, identity->rank, owner);
+      PodView& pod = add_pod(identity->attempt, identity->rank, owner);
+      pod.created_at = now;
+      const auto& labels = pod_to_create->body["metadata"]["labels"];
+      pod.pod_group = labels.value(api::kPodGroupLabel, "");
+      pod.is_gated = pod.is_held = !pod.pod_group.empty();  // by the queue's webhook
     }
   } else if (const auto* doomed = std::get_if<DeletePod>(&action)) {
     const auto found = by_name(seen.pods, doomed->name);
@@ -89,6 +94,14 @@ void ModelCluster::apply(const Action& action) {
     }
     found->deleting = true;
     found->deletion_deadline = now + std::chrono::seconds(doomed->grace_seconds);
+  } else if (const auto* group = std::get_if<CreatePodGroup>(&action)) {
+    pod_groups[group->name] = group->body;
+    seen.lacks_pod_group = false;
+  } else if (const auto* left = std::get_if<DeletePodGroup>(&action)) {
+    pod_groups.erase(left->name);
+  } else if (const auto* mark = std::get_if<EndPodGroup>(&action)) {
+    const auto found = by_name(seen.pods, mark->name);
+    if (found != seen.pods.end() && found->uid == mark->uid) found->ends_group = true;
   } else if (const auto* old = std::get_if<DeleteConfigMap>(&action)) {
     const auto found = by_name(seen.config_maps, old->name);
     if (found != seen.config_maps.end() && found->uid == old->uid) seen.config_maps.erase(found);

@@ -6,8 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
 #include <utility>
+
+#include <nlohmann/json.hpp>
 
 #include "operator/api/training_job.h"
 #include "operator/plan/plan.h"
@@ -45,6 +48,8 @@ class ModelCluster {
 
   api::TrainingJob job;
   Observation seen;
+  // The schedulers' pod groups by name, as plans made them last.
+  std::map<std::string, nlohmann::json> pod_groups;
   Settings settings{.runtime_image = "example.test/runtime:1"};
   api::Time now = kStart;
 

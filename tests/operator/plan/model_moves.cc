@@ -16,7 +16,7 @@ using support::Change;
 using support::Object;
 using support::Refusal;
 
-constexpr int kMaxEndedAgo = 60;       // beyond every patience of plan()
+constexpr int kLongAgo = 60;           // beyond every patience of plan()
 constexpr int64_t kLongOverdue = -31;  // beyond kUnreachableAfter
 
 void remember_created(OperatorMemory& memory) {
@@ -61,7 +61,10 @@ State ModelMoves::first_state(const Allowance& allowance) const {
 void ModelMoves::pass_time(State& s, int seconds) const {
   visit_dated(s, [seconds](Object<PodType>& pod) {
     if (has_exited(pod)) {
-      pod.status.ended_ago = std::min(pod.status.ended_ago + seconds, kMaxEndedAgo);
+      pod.status.ended_ago = std::min(pod.status.ended_ago + seconds, kLongAgo);
+    }
+    if (pod.spec.node != 0 && !has_exited(pod)) {
+      pod.spec.bound_ago = std::min(pod.spec.bound_ago + seconds, kLongAgo);
     }
     if (pod.deleting) pod.grace_seconds = std::max(pod.grace_seconds - seconds, kLongOverdue);
   });
@@ -119,11 +122,35 @@ std::string ModelMoves::next_write(State& s, const Move& move) const {
   return fault;
 }
 
+// A deletion names the group's UID, so one that is late finds it gone.
+std::string ModelMoves::write_group(State& s, const Step& step, bool is_late) const {
+  const Object<JobType>* job = s.jobs.server.find(0);
+  std::erase_if(s.groups, [job](const GangGroup& group) {  // the garbage collector
+    return job == nullptr || group.owner != job->uid;
+  });
+  if (job == nullptr || job->uid != step.job_uid) return "";
+  const auto found =
+      std::find_if(s.groups.begin(), s.groups.end(),
+                   [&step](const GangGroup& group) { return group.attempt == step.pod.attempt; });
+  if (step.kind == Step::kDeleteGroup) {
+    if (found != s.groups.end() && !is_late) s.groups.erase(found);
+    return "";
+  }
+  if (found == s.groups.end()) {
+    s.groups.push_back({step.job_uid, step.pod.attempt, step.world_size});
+    return "";
+  }
+  return found->pods == step.world_size ? "" : "changes a group that never changes";
+}
+
 std::string ModelMoves::create_pod(State& s, const Step& step, bool is_late, bool& is_done) const {
   const Object<JobType>* job = s.jobs.server.find(0);
   if (job != nullptr && job->uid == step.job_uid && !is_late) {
     const api::TrainingJobStatus& known = planner_.status(job->status);
     if (is_finished(known)) return "creates a pod of a finished job";
+    const GangGroup group = {step.job_uid, step.group, step.world_size / step.per_pod};
+    const bool has_group = std::find(s.groups.begin(), s.groups.end(), group) != s.groups.end();
+    if (step.group >= 0 && !has_group) return "creates a pod whose group is not there";
   }
   for (const auto& pod : s.pods.server.items()) {
     if (pod.spec.owner != step.job_uid || pod.key.attempt != step.pod.attempt) continue;
@@ -165,6 +192,10 @@ std::string ModelMoves::write_status(State& s, const Step& step, bool& is_done) 
   if (next.attempt < old.attempt) return "takes an attempt back";
   if (next.restarts > max_restarts_) return "exceeds the restart budget";
   if (next.restarts > s.failures) return "charges a restart that no rank has caused";
+  if (next.gang_releases > old.gang_releases) {
+    if (next.restarts != old.restarts) return "charges a half gang that gives its nodes back";
+    if (is_true(old, kScheduled)) return "gives back the nodes of a gang that was whole";
+  }
   if (is_true(next, kSuspended) && !is_true(old, kSuspended)) {
     for (const auto& pod : s.pods.server.items()) {
       const bool is_given_up =
@@ -179,6 +210,10 @@ std::string ModelMoves::write_status(State& s, const Step& step, bool& is_done) 
 std::string ModelMoves::write(State& s, const Step& step, bool is_late, bool& is_done) const {
   if (step.kind == Step::kCreatePod) return create_pod(s, step, is_late, is_done);
   if (step.kind == Step::kStatus) return write_status(s, step, is_done);
+  if (step.kind == Step::kCreateGroup || step.kind == Step::kDeleteGroup) {
+    is_done = true;
+    return write_group(s, step, is_late);
+  }
   if (step.kind == Step::kDeletePod) {
     const Object<PodType>* pod = s.pods.server.find(step.pod);
     is_done = true;  // gone, or another object of that name: nothing to do either way
@@ -307,6 +342,7 @@ std::string ModelMoves::fault_at_rest(const State& s) const {
   const api::TrainingJobStatus& status = planner_.status(job->status);
   const bool is_suspended = job->spec.suspend && is_true(status, kSuspended);
   if (!is_finished(status) && !is_suspended) return "comes to rest as " + status.state;
+  if (status.gang) return "comes to rest with a group of its scheduler";
   for (const auto& pod : s.pods.server.items()) {
     if (!has_exited(pod)) return "comes to rest with a pod that runs";
   }

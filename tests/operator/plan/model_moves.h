@@ -83,6 +83,7 @@ class ModelMoves {
   void end_reconcile(State& state) const;
   std::string write(State& state, const Step& step, bool is_late, bool& is_done) const;
   std::string write_status(State& state, const Step& step, bool& is_done) const;
+  std::string write_group(State& state, const Step& step, bool is_late) const;
   std::string create_pod(State& state, const Step& step, bool is_late, bool& is_done) const;
   std::string arrive_late(State& state) const;
   void pass_time(State& state, int seconds) const;

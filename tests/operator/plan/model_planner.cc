@@ -30,6 +30,7 @@ PodView view_of(const support::Object<PodType>& pod, const State& state,
   if (pod.spec.node != 0) {
     const bool is_gone = pod.spec.node == 2 && state.operator_knows_node_2_gone;
     view.node = pod.spec.node == 2 ? "node-2" : "node-1";
+    view.bound_at = kStart - seconds(pod.spec.bound_ago);
     view.node_state = is_gone ? NodeState::kGone : NodeState::kReady;
   }
   if (pod.status.phase != PodPhase::kSucceeded && pod.status.phase != PodPhase::kFailed) {
@@ -61,6 +62,7 @@ std::string key_of(const State& state) {
     add(pod.key.attempt * 16 + pod.key.rank);
     add((pod.spec.owner == job.uid ? 1 : 0) + (pod.deleting ? 2 : 0) + pod.spec.node * 4 +
         static_cast<int>(pod.status.phase) * 16);
+    add(pod.spec.bound_ago);
     add(pod.grace_seconds);
     add(pod.status.exit_code);
     add(pod.status.ended_ago);
@@ -105,6 +107,17 @@ int attempt_of(const std::string& job, const std::string& config_map) {
   return static_cast<int>(*attempt);
 }
 
+// "demo-job-uid-2"
+int attempt_of_group(const std::string& name) {
+  return std::stoi(name.substr(name.rfind('-') + 1));
+}
+
+// -1 = none
+int group_of_pod(const nlohmann::json& pod) {
+  const nlohmann::json group = pod.at("spec").value("schedulingGroup", nlohmann::json::object());
+  return group.empty() ? -1 : attempt_of_group(group.at("podGroupName").get<std::string>());
+}
+
 struct ToStep {
   const std::string& job;
 
@@ -118,6 +131,7 @@ struct ToStep {
   Step operator()(const CreatePod& action) const {
     return {.kind = Step::kCreatePod,
             .pod = pod_key(job, action.name),
+            .group = group_of_pod(action.body),
             .world_size = number_in(action.body, "WORLD_SIZE"),
             .per_pod = number_in(action.body, "LOCAL_WORLD_SIZE"),
             .pod_template = template_number(action.body)};
@@ -129,6 +143,18 @@ struct ToStep {
   Step operator()(const DeleteConfigMap& action) const {
     return {.kind = Step::kDeleteMap, .pod = {attempt_of(job, action.name), 0}};
   }
+  Step operator()(const EndPodGroup& /*action*/) const {
+    throw std::logic_error("a job in no queue has a group");
+  }
+  Step operator()(const CreatePodGroup& action) const {
+    const nlohmann::json& gang = action.body.at("spec").at("schedulingPolicy").at("gang");
+    return {.kind = Step::kCreateGroup,
+            .pod = {attempt_of_group(action.name), 0},
+            .world_size = gang.at("minCount").get<int>()};
+  }
+  Step operator()(const DeletePodGroup& action) const {
+    return {.kind = Step::kDeleteGroup, .pod = {attempt_of_group(action.name), 0}};
+  }
   Step operator()(const DeleteJob& /*action*/) const {
     throw std::logic_error("a job without a time to live is deleted");
   }
@@ -136,7 +162,8 @@ struct ToStep {
 
 }  // namespace
 
-ModelPlanner::ModelPlanner(api::TrainingJob job) : job_(std::move(job)) {
+ModelPlanner::ModelPlanner(api::TrainingJob job, GangApis apis)
+    : job_(std::move(job)), apis_(std::move(apis)) {
   number_of({});
 }
 
@@ -178,6 +205,7 @@ ModelPlanner::Planned ModelPlanner::plan_for(const State& state) {
   job.spec.pod_template = template_of(cached.spec.pod_template);
   job.status = status(cached.status);
   Observation seen;
+  seen.gang_apis = apis_;
   for (const auto& pod : state.pods.cache.items()) {
     seen.pods.push_back(view_of(pod, state, job, cached.uid));
   }

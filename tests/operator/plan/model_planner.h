@@ -21,7 +21,8 @@ struct Decision {
 
 class ModelPlanner {
  public:
-  explicit ModelPlanner(api::TrainingJob job);
+  // `apis`: the pod groups of schedulers that the API server serves.
+  explicit ModelPlanner(api::TrainingJob job, GangApis apis = {});
 
   // What the operator decides from its caches. Precondition: the job is in them.
   Decision decide(const State& state);
@@ -45,6 +46,7 @@ class ModelPlanner {
   int number_of(api::TrainingJobStatus status);
 
   const api::TrainingJob job_;
+  const GangApis apis_;
   std::vector<api::TrainingJobStatus> statuses_;
   std::unordered_map<std::string, int> numbers_;
   std::unordered_map<std::string, Planned> plans_;

@@ -37,6 +37,7 @@ class Writer {
     value(pod.key.attempt * 16 + pod.key.rank);
     value(pod.spec.world_size * 16 + pod.spec.node);
     value(pod.spec.per_pod * 16 + pod.spec.pod_template);
+    value(pod.spec.bound_ago);
     value((pod.deleting ? 1 : 0) + static_cast<int>(pod.status.phase) * 2);
     value(pod.grace_seconds);
     value(pod.status.exit_code);
@@ -69,12 +70,18 @@ class Writer {
     value(one.kind);
     value(one.pod.attempt * 16 + one.pod.rank);
     value(one.world_size);
+    value(one.group);
     value(one.per_pod * 16 + one.pod_template);
     value(one.grace);
     value(one.status);
     value(job != nullptr && job->version == one.version ? 1 : 0);
     uid(one.job_uid);
     uid(one.uid);
+  }
+  void group(const GangGroup& one) {
+    uid(one.owner);
+    value(one.attempt);
+    value(one.pods);
   }
   std::string take() { return std::move(text_); }
 
@@ -91,6 +98,8 @@ std::string fingerprint(const State& state, bool with_allowance) {
   writer.watched(state.jobs, memory.written_job, 0);
   writer.watched(state.pods, memory.written_pods, memory.created_pods);
   writer.watched(state.children, memory.written_children, memory.created_children);
+  writer.value(static_cast<int64_t>(state.groups.size()));
+  for (const GangGroup& group : state.groups) writer.group(group);
   writer.value((state.node_2_gone ? 1 : 0) + (state.operator_knows_node_2_gone ? 2 : 0) +
                (state.limbo ? 4 : 0) + (memory.is_queued ? 8 : 0) + (memory.is_busy ? 16 : 0) +
                (memory.has_failed ? 32 : 0) + (memory.created_pods != 0 ? 64 : 0) +

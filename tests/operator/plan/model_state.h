@@ -26,6 +26,7 @@ struct PodType {
     int per_pod = 1;       // ranks
     int pod_template = 0;  // number of the template that it was made from
     int node = 0;          // 0 = not scheduled
+    int bound_ago = 0;     // seconds
     bool operator==(const Spec&) const = default;
   };
   struct Status {
@@ -98,9 +99,19 @@ struct Watched {
 
 // One write of the operator.
 struct Step {
-  enum Kind : uint8_t { kCreateMap, kCreateService, kCreatePod, kDeletePod, kDeleteMap, kStatus };
+  enum Kind : uint8_t {
+    kCreateMap,
+    kCreateService,
+    kCreateGroup,
+    kCreatePod,
+    kDeletePod,
+    kDeleteGroup,
+    kDeleteMap,
+    kStatus
+  };
   Kind kind = kStatus;
-  PodType::Key pod;  // the attempt alone for a ConfigMap
+  PodType::Key pod;  // the attempt alone for a ConfigMap, or in the name of a group
+  int group = -1;    // of a pod to be created: the attempt in its group's name; -1 = none
   int world_size = 0;
   int per_pod = 1;
   int pod_template = 0;  // of a pod or ConfigMap to be created
@@ -131,12 +142,21 @@ struct Allowance {
   int crashes = 0;   // of the operator, and answers that never arrive
 };
 
+// The PodGroup of a scheduler, which never changes. No watch tells of it.
+struct GangGroup {
+  int64_t owner = 0;
+  int attempt = 0;  // in its name
+  int pods = 0;
+  bool operator==(const GangGroup&) const = default;
+};
+
 struct State {
   support::Counters counters;
   JobType::Spec first_spec;  // with which the job is created
   Watched<JobType> jobs;
   Watched<PodType> pods;
   Watched<ChildType> children;
+  std::vector<GangGroup> groups;  // of the job, while it exists
   bool node_2_gone = false, operator_knows_node_2_gone = false;
   OperatorMemory memory;
   std::optional<Step> limbo;  // sent by an operator that died; done whenever the server likes

@@ -11,10 +11,12 @@
 #include <gtest/gtest.h>
 
 #include "operator/api/codec.h"
+#include "operator/plan/gang.h"
 #include "operator/plan/names.h"
 #include "operator/plan/plan.h"
 #include "operator/plan/status.h"
 #include "tests/operator/plan/model_cluster.h"
+#include "tests/operator/plan/pod_group_faults.h"
 #include "tests/operator/plan/random_state.h"
 #include "tests/support/instrumented.h"
 
@@ -28,13 +30,6 @@ const auto* find_by_name(const Children& children, const std::string& name) {
   const auto found = std::find_if(children.begin(), children.end(),
                                   [&](const auto& child) { return child.name == name; });
   return found == children.end() ? nullptr : &*found;
-}
-
-// The template from which a pod is to be made, as far as random_template() goes.
-std::string kind_of(const nlohmann::json& pod) {
-  if (!pod.is_object()) return "";
-  const nlohmann::json spec = pod.value("spec", nlohmann::json::object());
-  return spec.value("nodeSelector", nlohmann::json::object()).value("kind", "");
 }
 
 // The template that pods of the next attempt to be made go by: what the attempt's ConfigMap keeps,
@@ -60,6 +55,7 @@ std::string fault_of(const Action& action, const ModelCluster& before) {
     if (is_forced && pod->node_state != NodeState::kGone) return "forces a deletion";
     return "";
   }
+  if (const auto* mark = std::get_if<EndPodGroup>(&action)) return fault_of_mark(*mark, before);
   if (const auto* end = std::get_if<DeleteJob>(&action)) {
     const auto& ttl = before.job.spec.ttl_after_finished;
     if (end->uid != before.job.meta.uid) return "deletes another job";
@@ -71,6 +67,7 @@ std::string fault_of(const Action& action, const ModelCluster& before) {
     if (child == nullptr || child->uid != old->uid) return "deletes a map that is not there";
     return child->owner_uid == before.job.meta.uid ? "" : "deletes another owner's map";
   }
+  if (std::holds_alternative<DeletePodGroup>(action)) return "";  // fault_of_gang()
   if (is_finished(before.job.status)) return "creates after the end";
   if (before.job.meta.deletion_time) return "creates for a deleted job";
   if (before.job.spec.suspend) return "creates for a suspended job";
@@ -81,6 +78,7 @@ std::string fault_of(const Action& action, const ModelCluster& before) {
   if (const auto* service = std::get_if<CreateService>(&action)) {
     return find_by_name(seen.services, service->name) == nullptr ? "" : "creates a second service";
   }
+  if (std::holds_alternative<CreatePodGroup>(action)) return "";
   const auto& map = std::get<CreateConfigMap>(action);
   return find_by_name(seen.config_maps, map.name) == nullptr ? "" : "creates a second map";
 }
@@ -104,6 +102,28 @@ std::string fault_of_goodput(const api::TrainingJobStatus& next, const ModelClus
     return "loses time that was not there";
   }
   return next.goodput->lost_steps < old.lost_steps ? "finds lost steps again" : "";
+}
+
+// A gang gives its nodes back only if it holds some, lacks others, and never was whole; nobody
+// pays.
+std::string fault_of_release(const api::TrainingJobStatus& next, const ModelCluster& before) {
+  const api::TrainingJobStatus& old = before.job.status;
+  if (next.gang_releases <= old.gang_releases) return "";
+  if (next.attempt != old.attempt + 1) return "gives nodes back without an attempt";
+  if (next.restarts != old.restarts) return "charges a half gang";
+  if (is_true(old, kScheduled)) return "gives back the nodes of a gang that was whole";
+  const bool divides = old.ranks.per_pod >= 1 && old.ranks.desired % old.ranks.per_pod == 0;
+  const int64_t per_pod = divides ? old.ranks.per_pod : 1;
+  int64_t num_bound = 0;
+  for (const PodView& pod : before.seen.pods) {
+    const auto identity = parse_pod_name(before.job.meta.name, pod.name);
+    const bool is_current = identity && identity->attempt == old.attempt &&
+                            identity->rank < old.ranks.desired && identity->rank % per_pod == 0 &&
+                            pod.owner_uid == before.job.meta.uid;
+    if (is_current && (!pod.node.empty() || pod.phase != PodPhase::kPending)) ++num_bound;
+  }
+  if (num_bound == 0) return "gives back nodes that it has not";
+  return num_bound * per_pod < old.ranks.desired ? "" : "gives back the nodes of a whole gang";
 }
 
 // Empty if `next` keeps the invariants of plan.h, else what is wrong with it.
@@ -132,38 +152,46 @@ std::string fault_of(const Plan& next, const ModelCluster& before) {
   if (!is_ours && !(next.actions.empty() && next.status == old)) return "takes another's job";
   const std::string misaccounted = fault_of_goodput(next.status, before);
   if (!misaccounted.empty()) return misaccounted;
+  const std::string misreleased = fault_of_release(next.status, before);
+  if (!misreleased.empty()) return misreleased;
   if (is_finished(old) && !(next.status == old)) return "changes a finished job";
   if (next.requeue_after && *next.requeue_after < seconds(1)) return "requeues in a hot loop";
   for (const Action& action : next.actions) {
     const std::string fault = fault_of(action, before);
     if (!fault.empty()) return fault;
   }
-  return "";
+  return fault_of_gang(next, before);
 }
 
-bool forces(const Plan& next) {
-  return std::any_of(next.actions.begin(), next.actions.end(), [](const Action& action) {
+// The end of a pod that is forced is news at once; of one that never had a node, where its end is
+// waited for.
+bool has_news(const Plan& next, const ModelCluster& before) {
+  return std::any_of(next.actions.begin(), next.actions.end(), [&](const Action& action) {
     const auto* doomed = std::get_if<DeletePod>(&action);
-    return doomed != nullptr && doomed->grace_seconds == 0;
+    if (doomed == nullptr || doomed->grace_seconds == 0) return doomed != nullptr;
+    const PodView& pod = *find_by_name(before.seen.pods, doomed->name);
+    const bool counts = is_stopping(next.status) || counts_in_group(pod, next.status);
+    return counts && !has_node(pod);
   });
 }
 
 // What is wrong after the actions of `next` were applied at the same time, if anything.
 std::string fault_after(const Plan& next, ModelCluster cluster) {
-  constexpr int kMaxStatusRounds = 4;
+  const bool is_news = has_news(next, cluster) || ends_gang(next);
   cluster.apply(next);
-  if (cluster.job.meta.deletion_time) return "";                 // by the end of its time to live
-  if (forces(next)) return fault_of(cluster.decide(), cluster);  // the pod is gone: news at once
+  if (cluster.job.meta.deletion_time) return "";  // by the end of its time to live
+  if (is_news) return fault_of(cluster.decide(), cluster);
   if (!next.actions.empty()) {
     const Plan again = cluster.decide();
-    if (!again.actions.empty()) return "is not idempotent in its actions";
+    // Groups end by the status that is written: a round later than what it decided.
+    if (!only_ends_groups(again)) return "is not idempotent in its actions";
     if (!(again.status == next.status)) {
       return "is not idempotent in its status: " + api::encode_status(next.status).dump() +
              " then " + api::encode_status(again.status).dump();
     }
     return "";
   }
-  for (int round = 0; round < kMaxStatusRounds; ++round) {
+  for (int round = 0; round < 4; ++round) {
     const Plan again = cluster.decide();
     const std::string fault = fault_of(again, cluster);
     if (!fault.empty()) return fault + " (later round)";
@@ -175,7 +203,8 @@ std::string fault_after(const Plan& next, ModelCluster cluster) {
 
 TEST(PlanPropertyTest, EveryPlanOfARandomStateKeepsTheInvariantsAndIsIdempotent) {
   constexpr int64_t kNumStates = 100000 / kWalkStride;
-  int64_t num_creating = 0, num_deleting = 0, num_beginning = 0, num_finishing = 0;
+  int64_t num_creating = 0, num_deleting = 0, num_beginning = 0, num_finishing = 0,
+          num_releasing = 0;
   for (uint64_t seed = 0; seed < uint64_t{kNumStates}; ++seed) {
     ModelCluster cluster = random_state(seed);
     Plan next;
@@ -188,6 +217,7 @@ TEST(PlanPropertyTest, EveryPlanOfARandomStateKeepsTheInvariantsAndIsIdempotent)
     }
     num_beginning += next.status.attempt != cluster.job.status.attempt ? 1 : 0;
     num_finishing += is_finished(next.status) && !is_finished(cluster.job.status) ? 1 : 0;
+    num_releasing += next.status.gang_releases > cluster.job.status.gang_releases ? 1 : 0;
     Dice dice(seed);
     if (seed % 10 == 0 && !cluster.seen.pods.empty()) {
       const auto first = cluster.seen.pods.begin();
@@ -198,14 +228,17 @@ TEST(PlanPropertyTest, EveryPlanOfARandomStateKeepsTheInvariantsAndIsIdempotent)
     }
   }
   for (const int64_t count : {num_creating, num_deleting, num_beginning, num_finishing}) {
-    EXPECT_GT(count, kNumStates / 100);  // all are met often, or the states prove little
+    EXPECT_GT(count, kNumStates / 200);  // all are met often, or the states prove little
   }
+  EXPECT_GT(num_releasing, kNumStates / 1000);
 }
 
 // One second in the life of a cluster: pods get nodes, run, end, vanish; the user changes his mind.
 class World {
  public:
-  explicit World(uint64_t seed) : dice_(seed), cluster_(first_job()) {}
+  explicit World(uint64_t seed) : dice_(seed), cluster_(first_job()) {
+    cluster_.seen.gang_apis.native = dice_.one_in(2);
+  }
 
   // A second with faults; the operator may die between any two writes.
   std::string disturb() {
@@ -244,6 +277,7 @@ class World {
     if (ranks > 1 && dice_.one_in(3)) job.spec.ranks_per_pod = 2;
     job.spec.failure_policy.max_restarts = dice_.below(4);
     job.spec.failure_policy.stall_timeout = seconds(30);
+    job.spec.scheduling.gang_timeout = seconds(dice_.pick<int64_t>({3, 300}));
     if (dice_.one_in(4)) job.spec.active_deadline = seconds(60 + dice_.below(600));
     if (dice_.one_in(4)) {
       job.spec.failure_policy.rules = {
@@ -256,6 +290,7 @@ class World {
 
   void start(PodView& pod) {
     pod.node = "node";
+    pod.bound_at = cluster_.now;
     pod.phase = PodPhase::kRunning;
   }
 
@@ -328,11 +363,7 @@ class World {
         fault = "makes pods of an attempt from two templates";
       }
     }
-    if (num_applied < num_actions) {
-      cluster_.apply(next, static_cast<std::size_t>(num_applied));
-    } else {
-      cluster_.apply(next);
-    }
+    cluster_.apply(next, static_cast<std::size_t>(num_applied));
     return fault;
   }
 

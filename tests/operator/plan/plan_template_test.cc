@@ -117,6 +117,18 @@ TEST(PlanTemplateTest, AGangThatWaitsForNodesGivesWayToTheNewTemplateAtOnce) {
   EXPECT_EQ(cluster.seen.config_maps.size(), 1u);
 }
 
+TEST(PlanTemplateTest, APodKeepsItsRanksWhenItsGangGivesWayToANewTemplate) {
+  api::TrainingJob job = training_job(4);
+  job.spec.ranks_per_pod = 2;
+  ModelCluster cluster(job);
+  cluster.settle();
+  change_template(cluster, on_nodes("b"));
+  EXPECT_EQ(cluster.decide().status.ranks.per_pod, 2);
+  EXPECT_LT(cluster.settle(), 5);
+  cluster.remove_deleting_pods();
+  EXPECT_EQ(cluster.seen.pods.size(), 2u);
+}
+
 TEST(PlanTemplateTest, ATemplateThatIsRefusedLeavesARunningGangAloneAndStopsTheNext) {
   ModelCluster cluster = running_cluster(job_on("a"));
   change_template(cluster, {{"spec", {{"restartPolicy", "Always"}}}});

@@ -20,10 +20,13 @@ std::vector<std::string> told(const Plan& plan) {
   struct Teller {
     std::string operator()(const CreateConfigMap& a) const { return "+configmap " + a.name; }
     std::string operator()(const CreateService& a) const { return "+service " + a.name; }
+    std::string operator()(const CreatePodGroup& a) const { return "+group " + a.name; }
+    std::string operator()(const DeletePodGroup& a) const { return "-group " + a.name; }
     std::string operator()(const CreatePod& a) const { return "+pod " + a.name; }
     std::string operator()(const DeletePod& a) const {
       return "-pod " + a.name + " grace " + std::to_string(a.grace_seconds);
     }
+    std::string operator()(const EndPodGroup& a) const { return "end group of " + a.name; }
     std::string operator()(const DeleteConfigMap& a) const { return "-configmap " + a.name; }
     std::string operator()(const DeleteJob& a) const { return "-job " + a.uid; }
   };

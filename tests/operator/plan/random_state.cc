@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "operator/api/kueue_names.h"
 #include "operator/plan/names.h"
 #include "operator/plan/nodes.h"
 #include "operator/plan/render.h"
@@ -25,6 +26,7 @@ void randomize(PodView& pod, Dice& dice, api::Time now) {
     if (!dice.one_in(5)) pod.exit = random_exit(dice, now);
   }
   if (dice.one_in(2)) pod.node = dice.pick<std::string>({"node", "other", "\xff"});
+  if (!pod.node.empty() && dice.one_in(2)) pod.bound_at = now - seconds(dice.below(900) - 10);
   if (dice.one_in(4)) {
     pod.node_state = dice.pick({NodeState::kReady, NodeState::kUnready, NodeState::kGone});
   }
@@ -35,6 +37,13 @@ void randomize(PodView& pod, Dice& dice, api::Time now) {
   }
   if (dice.one_in(10)) pod.reason = dice.pick<std::string>({"Evicted", "OutOfcpu", "\xff", "x"});
   if (dice.one_in(10)) pod.waiting_reason = "ImagePullBackOff";
+  if (dice.one_in(3)) {
+    pod.pod_group = dice.pick<std::string>({"demo-job-uid-0", "demo-job-uid-1", "other"});
+    pod.is_held = dice.one_in(2);
+    pod.is_gated = pod.node.empty() && dice.one_in(2);
+    if (dice.one_in(2)) pod.created_at = now - seconds(dice.below(120));
+    pod.ends_group = dice.one_in(4);
+  }
   if (dice.one_in(10)) pod.rank = dice.below(6) - 2;  // labels can be edited
   if (dice.one_in(10)) pod.attempt = dice.below(6) - 2;
 }
@@ -50,6 +59,7 @@ api::TrainingJob random_job(Dice& dice) {
   if (dice.one_in(6)) spec.active_deadline = seconds(dice.below(3000));
   if (dice.one_in(3)) spec.ttl_after_finished = seconds(dice.below(2000));
   spec.failure_policy.stall_timeout = seconds(dice.pick<int64_t>({0, 10, 900}));
+  spec.scheduling.gang_timeout = seconds(dice.pick<int64_t>({0, 10, 300}));
   for (int64_t i = dice.below(4); i > 0; --i) {
     api::FailureRule rule;
     if (dice.one_in(2)) {
@@ -74,6 +84,10 @@ api::TrainingJob random_job(Dice& dice) {
   if (dice.one_in(40)) spec.pod_template = {{"spec", {{"restartPolicy", "Always"}}}};
   if (dice.one_in(40))
     job.meta.name = dice.pick<std::string>({"", "Demo", "-", std::string(80, 'a')});
+  if (dice.one_in(3)) job.meta.labels[api::kQueueLabel] = dice.pick<std::string>({"team", "a"});
+  spec.scheduling.gang_scheduler =
+      dice.pick({api::GangScheduler::kAuto, api::GangScheduler::kNone, api::GangScheduler::kVolcano,
+                 api::GangScheduler::kNative});
   if (dice.one_in(20)) job.meta.deletion_time = kStart;
   job.meta.generation = dice.below(3);
   return job;
@@ -108,6 +122,17 @@ void randomize_status(api::TrainingJob& job, Dice& dice) {
   if (dice.one_in(4)) status.restart_not_before = kStart + seconds(dice.below(20) - 10);
   if (dice.one_in(4))
     status.first_failure = api::FirstFailure{.rank = 1, .pod = "demo-0-1", .reason = "x"};
+  if (dice.one_in(3)) {
+    status.queue = api::QueueStatus{
+        "team", dice.pick<std::string>({"demo-job-uid-0", "demo-job-uid-1", "demo-job-uid-2"})};
+  }
+  if (dice.one_in(3)) {
+    status.gang = api::GangStatus{
+        .scheduler = dice.pick<std::string>({"volcano", "native", "native", "x"}),
+        .pod_group = dice.pick<std::string>({"demo-job-uid-0", "demo-job-uid-1", ""}),
+        .pods = dice.one_in(3) ? dice.below(4) : status.ranks.desired};
+  }
+  if (dice.one_in(4)) status.gang_releases = dice.below(9);
   if (dice.one_in(3)) status.progress = api::ProgressStatus{.step = 5, .total_steps = 9};
   status.budget = {.used = dice.below(5), .checkpoint_step = dice.below(9)};
   if (status.progress && dice.one_in(2)) status.progress->last_checkpoint_step = dice.below(9);
@@ -134,6 +159,12 @@ nlohmann::json random_template(Dice& dice) {
   const std::string kind = dice.pick<std::string>({"", "a", "b", "c"});
   if (kind.empty()) return nlohmann::json::object();
   return {{"spec", {{"nodeSelector", {{"kind", kind}}}}}};
+}
+
+std::string kind_of(const nlohmann::json& pod) {
+  if (!pod.is_object()) return "";
+  const nlohmann::json spec = pod.value("spec", nlohmann::json::object());
+  return spec.value("nodeSelector", nlohmann::json::object()).value("kind", "");
 }
 
 ContainerExit random_exit(Dice& dice, api::Time now) {
@@ -196,6 +227,11 @@ ModelCluster random_state(uint64_t seed) {
     if (dice.one_in(2)) pulse.age = seconds(dice.below(2000) - 10);
     cluster.seen.pulses.push_back(pulse);
   }
+  cluster.seen.gang_apis = {.is_known = !dice.one_in(8),
+                            .coscheduling = dice.one_in(2),
+                            .volcano = dice.one_in(2),
+                            .native = dice.one_in(2)};
+  cluster.seen.lacks_pod_group = dice.one_in(10);
   if (dice.one_in(4)) cluster.seen.straggler = Lag{.rank = dice.below(6) - 1, .ratio = 2};
   return cluster;
 }

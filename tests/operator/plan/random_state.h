@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <random>
+#include <string>
 
 #include "operator/plan/plan.h"
 #include "tests/operator/plan/model_cluster.h"
@@ -26,6 +27,8 @@ class Dice {
 
 // A template that asks for nodes of one of three kinds, or none at all.
 nlohmann::json random_template(Dice& dice);
+// Of which kind the template is, or the one that a pod was made from; empty = none.
+std::string kind_of(const nlohmann::json& pod);
 
 // How a container may have ended shortly before `now`.
 ContainerExit random_exit(Dice& dice, api::Time now);

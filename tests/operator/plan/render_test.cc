@@ -146,6 +146,19 @@ TEST(RenderTest, EveryReservedVariableIsSetSoThatNoSourceOfATemplateSetsIt) {
   }
 }
 
+TEST(RenderTest, RanksOfAJobThatAsksForGpusComputeOnThem) {
+  api::TrainingJob job = training_job(2);
+  const auto device_of = [&job](const json& resources) {
+    job.spec.resources = resources;
+    return env_of(render_pod(job, {.number = 0, .ranks = 2}, 0, kSettings)).at("LOCKSTEP_DEVICE");
+  };
+  EXPECT_EQ(device_of({{"limits", {{"nvidia.com/gpu", 1}}}}), "cuda");
+  EXPECT_EQ(device_of({{"limits", {{"nvidia.com/mig-1g.10gb", "1"}}}}), "cuda");
+  EXPECT_EQ(device_of({{"limits", {{"nvidia.com/gpu", 0}}}}), "cpu");
+  EXPECT_EQ(device_of({{"limits", {{"cpu", "8"}}}}), "cpu");
+  EXPECT_EQ(device_of({}), "cpu");
+}
+
 TEST(RenderTest, PodHasANameInTheServiceAndIsOwnedByTheJob) {
   const json pod = render_pod(command_job(2), {.number = 5, .ranks = 2}, 1, kSettings);
   EXPECT_EQ(pod.at("metadata").at("name"), "demo-5-1");

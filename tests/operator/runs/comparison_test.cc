@@ -70,12 +70,16 @@ TEST(ComparisonTest, ListsFieldsThatAreSetOtherwise) {
   b.train["optimizer"]["lr"] = 0.2;
   b.train["extra"] = "x";
   a.train["optimizer"]["eps"] = 1;
+  a.hub_commits = {{"hf://org/name@main", "0a"}, {"hf://org/same@main", "1b"}};
+  b.hub_commits = {{"hf://org/name@main", "2c"}, {"hf://org/same@main", "1b"}};
   const Comparison comparison = compare_runs(a, b);
   const std::string text = render(comparison);
   EXPECT_THAT(text, HasSubstr("  ranks: 1 | 4\n"));
   EXPECT_THAT(text, HasSubstr("  train.optimizer.lr: 0.1 | 0.2\n"));
   EXPECT_THAT(text, HasSubstr("  train.optimizer.eps: 1 | (absent)\n"));
   EXPECT_THAT(text, HasSubstr("  train.extra: (absent) | \"x\"\n"));
+  EXPECT_THAT(text, HasSubstr("  commit of hf://org/name@main: 0a | 2c\n"));
+  EXPECT_THAT(text, Not(HasSubstr("org/same")));
   EXPECT_THAT(text, Not(HasSubstr("seed")));
   EXPECT_FALSE(differ(comparison)) << "a configuration is no result";
 }

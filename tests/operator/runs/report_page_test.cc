@@ -35,14 +35,29 @@ RunRecord full_run() {
 }
 
 TEST(ReportPageTest, ShowsEverythingThatARunTells) {
-  const std::string page = report_page(full_run());
-  for (const char* part :
-       {"<title>mine - finished</title>", ">Loss<", ">Learning rate<", ">Gradient norm<",
-        ">Throughput ", ">Where a step&#39;s time goes, rank 0 ", ">Memory of rank 0<",
-        ">Work of the ranks in a step ", "Which rank was slowest", "<td>75 %</td>", "Attempts",
-        "rank 1: NonFinite (m)", "<td>step 10</td>", "Checkpoints that are kept", "<td>2 KiB</td>",
-        "train.parallelism.strategy", "<b>20 / 20</b>",
-        "lockstep generate --model runs/mine/model"}) {
+  RunRecord run = full_run();
+  run.hub_commits = {{"hf://org/name@main", "0a1b2c"}};
+  const std::string page = report_page(run);
+  for (const char* part : {"<title>mine - finished</title>",
+                           ">Loss<",
+                           ">Learning rate<",
+                           ">Gradient norm<",
+                           ">Throughput ",
+                           ">Where a step&#39;s time goes, rank 0 ",
+                           ">Memory of rank 0<",
+                           ">Work of the ranks in a step ",
+                           "Which rank was slowest",
+                           "<td>75 %</td>",
+                           "Attempts",
+                           "rank 1: NonFinite (m)",
+                           "<td>step 10</td>",
+                           "Checkpoints that are kept",
+                           "<td>2 KiB</td>",
+                           "train.parallelism.strategy",
+                           "commit of hf://org/name@main",
+                           "0a1b2c",
+                           "<b>20 / 20</b>",
+                           "lockstep generate --model runs/mine/model"}) {
     EXPECT_THAT(page, HasSubstr(part));
   }
   EXPECT_THAT(page, Not(HasSubstr("nothing was logged")));

@@ -74,6 +74,17 @@ TEST(RunRecordTest, TakesTheConfigurationOfACheckpointWhereNoJobLies) {
   EXPECT_EQ(run.last_step, 50);
 }
 
+TEST(RunRecordTest, KnowsTheCommitsOfInputsOnTheHub) {
+  const std::string manifest =
+      R"({"crc32c":"0","manifest":{"step":5,"hubCommits":{"hf://org/name@main":"0a1b"}}})";
+  const RunRecord run = parse_run({.checkpoints = {{.step = 5, .bytes = 9, .manifest = manifest}}});
+  EXPECT_EQ(run.hub_commits.at("hf://org/name@main"), "0a1b");
+  const RunRecord odd = parse_run(
+      {.checkpoints = {
+           {.step = 5, .bytes = 9, .manifest = R"({"manifest":{"step":5,"hubCommits":[1]}})"}}});
+  EXPECT_THAT(odd.hub_commits, IsEmpty());
+}
+
 TEST(RunRecordTest, TheNewestJobCountsMoreThanACheckpoint) {
   const RunRecord run = parse_run({.job = R"({"name":"mine","ranks":3,"train":{"steps":9}})"});
   EXPECT_EQ(run.job, "mine");

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <ostream>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -29,6 +31,11 @@ enum class Fault {
   kCrashBefore,  // the process ends instead of that call; a write gets half through
   kCrashAfter,   // the process ends right after it
 };
+
+inline void PrintTo(Fault fault, std::ostream* out) {
+  constexpr const char* kNames[] = {"fail once", "fail forever", "crash before", "crash after"};
+  *out << kNames[static_cast<std::size_t>(fault)];
+}
 
 class FaultyDisk final : public Disk {
  public:

@@ -42,6 +42,13 @@ TEST(ManifestTest, ComesBackFromItsText) {
   EXPECT_EQ(*decoded, manifest);
 }
 
+TEST(ManifestTest, KeepsTheCommitsOfInputsOnTheHub) {
+  Manifest manifest = sound_manifest();
+  EXPECT_THAT(encode(manifest), testing::Not(HasSubstr("hubCommits")));
+  manifest.hub_commits = {{"hf://org/name@main", "0123456789abcdef0123456789abcdef01234567"}};
+  EXPECT_EQ(*decode_manifest(encode(manifest), "m"), manifest);
+}
+
 TEST(ManifestTest, HoldsAsManyMomentsAsTheOptimizerKeeps) {
   Manifest manifest = sound_manifest();
   EXPECT_EQ(num_moments(manifest), 2);

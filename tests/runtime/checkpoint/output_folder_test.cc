@@ -84,6 +84,19 @@ TEST_F(OutputFolderTest, ResumeKeepsTheRunAndTakesItsMarkerAway) {
   EXPECT_TRUE(exists("metrics.jsonl"));
 }
 
+TEST_F(OutputFolderTest, OverwriteRemovesTheReferencesButNoTokenFile) {
+  fill_with_finished_run();
+  for (const char* const name : {"12ab.tokens", "reference.train", "reference.validation"}) {
+    write_text(output_ + "/tokens/" + name, "x");
+  }
+  ASSERT_TRUE(prepare_output(*disk_, output_, first(OutputMode::kResume)));
+  EXPECT_TRUE(exists("tokens/reference.train"));
+  ASSERT_TRUE(prepare_output(*disk_, output_, first(OutputMode::kOverwrite)));
+  EXPECT_FALSE(exists("tokens/reference.train"));
+  EXPECT_FALSE(exists("tokens/reference.validation"));
+  EXPECT_TRUE(exists("tokens/12ab.tokens"));
+}
+
 TEST_F(OutputFolderTest, OverwriteRemovesTheRunButNotLogsNorTheUsersFiles) {
   fill_with_finished_run();
   ASSERT_TRUE(prepare_output(*disk_, output_, first(OutputMode::kOverwrite)));

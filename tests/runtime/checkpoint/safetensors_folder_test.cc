@@ -1,5 +1,8 @@
 #include "runtime/checkpoint/safetensors_folder.h"
 
+#include <array>
+
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -137,6 +140,27 @@ TEST_F(SafetensorsFolderTest, AFingerprintTellsFoldersApart) {
   const std::vector<float> others = {1, 2, 3, 5};
   write_text(folder_ / "one.safetensors", safetensors_text({{"a", floats({4}, others)}}));
   EXPECT_NE(fingerprint(), before);
+}
+
+// More than the edges that a fingerprint looks at.
+TEST_F(SafetensorsFolderTest, AStampTellsOfAChangeInTheMiddleOfAFile) {
+  const std::string path = folder_ / "model.safetensors";
+  std::vector<float> values(10000, 1);
+  const auto write = [&](long nanoseconds) {
+    write_text(path, safetensors_text({{"a", floats({10000}, values)}}));
+    const timespec changed = {.tv_sec = 9, .tv_nsec = nanoseconds};
+    const std::array<timespec, 2> times = {changed, changed};
+    ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times.data(), 0), 0);
+  };
+  const auto opened = [this] { return SafetensorsFolder::open(folder_.path()).value(); };
+  write(1);
+  const std::string fingerprint = opened().fingerprint().value();
+  const std::string stamp = opened().stamp().value();
+  EXPECT_EQ(opened().stamp().value(), stamp);
+  values[5000] = 2;
+  write(2);
+  EXPECT_EQ(opened().fingerprint().value(), fingerprint);
+  EXPECT_NE(opened().stamp().value(), stamp);
 }
 
 }  // namespace

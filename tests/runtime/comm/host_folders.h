@@ -3,11 +3,19 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/runtime/comm/rank_threads.h"
 
 namespace lockstep::runtime {
+
+// "0 0 1 1", for the names of tests.
+inline std::string name_of_hosts(const std::vector<int>& host_of) {
+  std::string name;
+  for (const int host : host_of) name += (name.empty() ? "" : " ") + std::to_string(host);
+  return name;
+}
 
 class HostFolders {
  public:

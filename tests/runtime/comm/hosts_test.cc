@@ -1,6 +1,7 @@
 // Ranks on several hosts: what carries their bytes, and who is named when that breaks.
 #include <array>
 #include <fstream>
+#include <ostream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,6 +27,10 @@ struct Case {
   std::string expected;
   std::string reason;  // a part of it
 };
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << "hosts " << name_of_hosts(c.host_of);
+}
 
 class HostsTest : public testing::TestWithParam<Case> {};
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <ostream>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -53,6 +54,10 @@ struct Case {
   std::string_view expected;
 };
 
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.world_size << " ranks, " << (c.backend == Backend::kAuto ? "auto, " : "") << c.expected;
+}
+
 class RendezvousBackendTest : public testing::TestWithParam<Case> {};
 
 TEST_P(RendezvousBackendTest, MeetsAndMovesBytes) {
@@ -83,7 +88,7 @@ TEST(RendezvousTest, LeavesNoSegmentBehind) {
 
 TEST(RendezvousTest, NamesThePortInUse) {
   const common::LoopbackPort port;
-  const ListeningSocket taken = listen_as_master("127.0.0.1", port.number());
+  const TcpSocket taken = listen_as_master("127.0.0.1", port.number());
   try {
     connect(local_options(0, 2, port.number(), Backend::kAuto));
     FAIL() << "the port is taken";
@@ -213,7 +218,7 @@ TEST(RendezvousTest, SaysThatNobodyListens) {
 // As a rank 0 that was stopped: the system accepts connections, nobody answers.
 TEST(RendezvousTest, GivesUpAMasterThatDoesNotAnswer) {
   const common::LoopbackPort port;
-  const ListeningSocket silent = listen_as_master("127.0.0.1", port.number());
+  const TcpSocket silent = listen_as_master("127.0.0.1", port.number());
   RendezvousOptions options = local_options(1, 2, port.number(), Backend::kAuto);
   options.timeout = std::chrono::milliseconds(300);
   EXPECT_THROW(connect(options), RendezvousTimeoutError);

@@ -26,6 +26,8 @@ TEST(DataFieldsTest, DataAndEvaluationAreDecoded) {
   EXPECT_EQ(defaults.format, DataConfig::Format::kAuto);
   EXPECT_EQ(defaults.text_column, "text");
   EXPECT_EQ(defaults.validation, "");
+  EXPECT_EQ(defaults.validation_fraction, 0);
+  EXPECT_FALSE(defaults.has_validation());
   EXPECT_TRUE(defaults.packing);
   EXPECT_EQ(defaults.loader_threads, 2);
   EXPECT_EQ(defaults.prefetch_batches, 2);
@@ -47,6 +49,36 @@ TEST(DataFieldsTest, DataAndEvaluationAreDecoded) {
   EXPECT_EQ(config.data.prefetch_batches, 7);
   EXPECT_EQ(config.evaluation.every_steps, 20);
   EXPECT_EQ(config.evaluation.early_stopping_patience, 3);
+  EXPECT_TRUE(config.data.has_validation());
+
+  train["data"].erase("validation");
+  train["data"]["validationFraction"] = 0.05;
+  EXPECT_THAT(check_train(train, 1, "t"), testing::IsEmpty()) << "what is held out is evaluated";
+  EXPECT_EQ(decode_train(train).data.validation_fraction, 0.05);
+  EXPECT_TRUE(decode_train(train).data.has_validation());
+}
+
+TEST(DataFieldsTest, AShareIsHeldOutInPlaceOfOtherData) {
+  struct Case {
+    json fraction;
+    std::string validation, said;
+  };
+  for (const Case& c :
+       {Case{0.1, "held-out.jsonl",
+             "and validation exclude each other (hold a share of the training data out, or name "
+             "other data)"},
+        Case{0, "", "must be greater than 0.0, found 0"},
+        Case{1, "", "must be less than 1.0, found 1"},
+        Case{-0.1, "", "must be greater than 0.0, found -0.1"},
+        Case{"10%", "", "must be a number"}}) {
+    json train = minimal();
+    train["data"]["validationFraction"] = c.fraction;
+    if (!c.validation.empty()) train["data"]["validation"] = c.validation;
+    const Problems problems = check_train(train, 1, "t");
+    ASSERT_EQ(problems.size(), 1U) << c.said;
+    EXPECT_EQ(problems[0].path, "t.data.validationFraction");
+    EXPECT_THAT(to_string(problems[0], ""), HasSubstr(c.said));
+  }
 }
 
 // What follows from the steps waits for them: warm-up here is 3 % of 200.

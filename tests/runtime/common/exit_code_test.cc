@@ -16,7 +16,7 @@ TEST(ExitCodeTest, TableIsAscendingAndReasonsAreUnique) {
     EXPECT_TRUE(reasons.insert(info.reason).second) << info.reason;
     EXPECT_EQ(reason_of(info.code), info.reason);
   }
-  EXPECT_EQ(reasons.size(), 16u);
+  EXPECT_EQ(reasons.size(), 18u);
 }
 
 TEST(ExitCodeTest, UnknownStatusHasNoEntry) {
@@ -31,9 +31,18 @@ TEST(ExitCodeTest, PreemptionIsRetriedFreeOfCharge) {
   EXPECT_FALSE(info->charged);
 }
 
+TEST(ExitCodeTest, WhatCannotBeFetchedForNowIsRetriedAndCharged) {
+  const auto info = find_exit_code(69);
+  ASSERT_TRUE(info);
+  EXPECT_EQ(info->reason, "InputUnavailable");
+  EXPECT_TRUE(info->retryable);
+  EXPECT_TRUE(info->charged);
+}
+
 TEST(ExitCodeTest, UserMistakesAreNotRetried) {
-  for (const ExitCode code : {ExitCode::kInvalidConfig, ExitCode::kInputNotFound,
-                              ExitCode::kInvalidData, ExitCode::kOutputFinished}) {
+  for (const ExitCode code :
+       {ExitCode::kInvalidConfig, ExitCode::kInputNotFound, ExitCode::kInvalidData,
+        ExitCode::kOutputFinished, ExitCode::kNoDevice}) {
     EXPECT_FALSE(find_exit_code(static_cast<int>(code))->retryable) << reason_of(code);
   }
 }

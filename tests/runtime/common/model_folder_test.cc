@@ -174,7 +174,8 @@ TEST(ModelSourceTest, APathOrAConfigAndWeightsOnlyFromAPath) {
   EXPECT_EQ(problems(json::object()), "t.model.config is required\n");
   EXPECT_EQ(problems({{"config", config}, {"init", "pretrained"}}),
             "t.model.init pretrained needs model.path\n");
-  EXPECT_THAT(problems({{"path", "hf://org/name"}}), HasSubstr("hf:// is not supported yet"));
+  EXPECT_EQ(problems({{"path", "hf://org/name@v1"}}), "");
+  EXPECT_THAT(problems({{"path", "hf://name"}}), HasSubstr("hf://name is no reference to the hub"));
 }
 
 }  // namespace

@@ -28,7 +28,8 @@ JobProgress sample() {
                      .flops_per_second = 1.5e9,
                      .mfu = 0.375,
                      .step_parts = StepParts{0.125, 0.25, 0.5, 1, 2},
-                     .memory = MemoryUse{1, 2, 3, 4}};
+                     .memory = MemoryUse{1, 2, 3, 4},
+                     .phase_progress = PhaseProgress{12, 40}};
 }
 
 TEST(ProgressTest, SurvivesTheRoundTrip) {
@@ -58,6 +59,14 @@ TEST(ProgressTest, SurvivesTheRoundTrip) {
   EXPECT_EQ(got->step_parts, (StepParts{0.125, 0.25, 0.5, 1, 2}));
   EXPECT_EQ(got->memory, (MemoryUse{1, 2, 3, 4}));
   EXPECT_EQ(got->age_seconds, 0.5);
+  EXPECT_EQ(got->phase_progress, (PhaseProgress{12, 40}));
+}
+
+TEST(ProgressTest, APhaseMayNotKnowItsEnd) {
+  const auto got = decode_progress(encode(
+      JobProgress{.job = "tiny", .phase = "tokenizing", .phase_progress = PhaseProgress{12, 0}}));
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_EQ(got->phase_progress, (PhaseProgress{12, 0}));
 }
 
 TEST(ProgressTest, AbsentValuesStayAbsent) {
@@ -71,6 +80,7 @@ TEST(ProgressTest, AbsentValuesStayAbsent) {
   EXPECT_FALSE(got->step_parts);
   EXPECT_FALSE(got->memory);
   EXPECT_FALSE(got->age_seconds);
+  EXPECT_FALSE(got->phase_progress);
   EXPECT_TRUE(got->ranks.empty());
 }
 

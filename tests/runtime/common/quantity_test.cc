@@ -16,13 +16,14 @@ TEST(QuantityTest, ReadsWhatKubernetesReads) {
                                                    {"500m", 1},
                                                    {"1k", 1000},
                                                    {"9E3", 9000},
+                                                   {"+1Ki", 1024},
                                                    {"2E", 2000000000000000000}};
   for (const auto& [text, bytes] : table) EXPECT_EQ(quantity_bytes(text), bytes) << text;
 }
 
 TEST(QuantityTest, RefusesWhatIsNoAmountOfMemory) {
-  for (const char* const text :
-       {"", "Gi", "1 Gi", "-1", "1gb", "1Gib", "1e", "nan", "inf", "16Ei", "1e40"}) {
+  for (const char* const text : {"", "Gi", "1 Gi", "-1", "1gb", "1Gib", "1e", "nan", "inf", "16Ei",
+                                 "1e40", "1e3Ki", "-0", "+-1"}) {
     EXPECT_EQ(quantity_bytes(text), std::nullopt) << text;
   }
 }
@@ -48,6 +49,21 @@ TEST(QuantityTest, MultipliesNothingThatIsNoQuantity) {
   for (const char* const text : {"", "Gi", ".", "-1", "1 Gi", "1.2.3", "1gb", "1e", "1e+", "x"}) {
     EXPECT_EQ(multiply_quantity(text, 2), std::nullopt) << text;
   }
+}
+
+TEST(QuantityTest, AddsInWhateverUnitsAreGiven) {
+  EXPECT_EQ(add_quantities("1", "2"), "3");
+  EXPECT_EQ(add_quantities("8", "1"), "9");
+  EXPECT_EQ(add_quantities("1500m", "500m"), "2");
+  EXPECT_EQ(add_quantities("1.5", "250m"), "1750m");
+  EXPECT_EQ(add_quantities("1Gi", "1Mi"), "1074790400");
+  EXPECT_EQ(add_quantities("0.1", "0.2"), "300m");
+  EXPECT_EQ(add_quantities("1000u", "1"), "1001m");
+  EXPECT_EQ(add_quantities("1n", "0"), "1m") << "rounded up";
+  EXPECT_EQ(add_quantities("4096Ti", "1"), "4503599627370497");
+  EXPECT_EQ(add_quantities("x", "1"), std::nullopt);
+  EXPECT_EQ(add_quantities("1", "-1"), std::nullopt);
+  EXPECT_EQ(add_quantities("9Pi", "9Pi"), std::nullopt) << "too large for thousandths";
 }
 
 }  // namespace

@@ -106,5 +106,80 @@ TEST(TaskCheckTest, FineTuningNeedsATokenizerUnlessItsDataAreTokens) {
   EXPECT_THAT(check_train(train, 1, "t"), IsEmpty());
 }
 
+json dpo() {
+  json train = sft();
+  train["task"] = "dpo";
+  return train;
+}
+
+TEST(TaskCheckTest, PairsAreSamplesOfTheirOwn) {
+  json train = dpo();
+  ASSERT_THAT(check_train(train, 1, "t"), IsEmpty());
+  const TrainConfig usual = decode_train(train);
+  EXPECT_EQ(usual.task, Task::kDpo);
+  EXPECT_FALSE(usual.data.packing);
+  EXPECT_EQ(usual.preference.beta, 0.1);
+  EXPECT_EQ(micro_batch_rows(usual), 2 * usual.batch.micro_batch_size);
+  EXPECT_EQ(micro_batch_rows(decode_train(sft())), usual.batch.micro_batch_size);
+  train["preference"] = {{"beta", 0.5}, {"lossType", "ipo"}};
+  train["data"]["columns"] = {{"prompt", "q"}, {"chosen", "good"}, {"rejected", "bad"}};
+  ASSERT_THAT(check_train(train, 1, "t"), IsEmpty());
+  const TrainConfig config = decode_train(train);
+  EXPECT_EQ(config.preference.beta, 0.5);
+  EXPECT_EQ(config.preference.loss, PreferenceConfig::Loss::kIpo);
+  EXPECT_EQ(config.data.conversation_columns.chosen, "good");
+  train["task"] = "orpo";
+  train["preference"].erase("lossType");
+  ASSERT_THAT(check_train(train, 1, "t"), IsEmpty());
+  EXPECT_EQ(decode_train(train).task, Task::kOrpo);
+}
+
+TEST(TaskCheckTest, WhatPairsDoNotGoWithIsRefusedByName) {
+  struct Row {
+    const char* task;
+    json change;
+    const char *field, *said;
+  };
+  const std::vector<Row> table = {
+      {"sft", {{"preference", {{"beta", 1}}}}, "t.preference", "needs task dpo or orpo"},
+      {"sft",
+       {{"data", {{"columns", {{"chosen", "c"}}}}}},
+       "t.data.columns.chosen",
+       "needs task dpo or orpo"},
+      {"dpo",
+       {{"data", {{"columns", {{"completion", "c"}}}}}},
+       "t.data.columns.completion",
+       "needs task sft"},
+      {"dpo", {{"data", {{"loss", "all"}}}}, "t.data.loss", "needs task sft"},
+      {"dpo", {{"data", {{"packing", true}}}}, "t.data.packing", "task dpo does not pack"},
+      {"orpo",
+       {{"data", {{"format", "text"}}}},
+       "t.data.format",
+       "task orpo needs auto or messages, found \"text\""},
+      {"dpo",
+       {{"tokenizer", {{"type", "bytes"}, {"path", nullptr}}}},
+       "t.tokenizer.type",
+       "task dpo needs type hf"},
+      {"orpo",
+       {{"preference", {{"lossType", "ipo"}}}},
+       "t.preference.lossType",
+       "needs task dpo, found \"ipo\""},
+      {"dpo",
+       {{"preference", {{"lossType", "ipo"}, {"labelSmoothing", 0.1}}}},
+       "t.preference.labelSmoothing",
+       "needs task dpo and lossType sigmoid"},
+      {"dpo", {{"preference", {{"beta", 0}}}}, "t.preference.beta", "must be greater than 0"},
+  };
+  for (const Row& row : table) {
+    json train = sft();
+    train["task"] = row.task;
+    train.merge_patch(row.change);
+    const Problems problems = check_train(train, 1, "t");
+    ASSERT_EQ(problems.size(), 1U) << row.change.dump();
+    EXPECT_EQ(problems[0].path, row.field);
+    EXPECT_THAT(problems[0].message, HasSubstr(row.said));
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::common

@@ -46,7 +46,7 @@ TEST(TokenizerFieldsTest, AModelsFolderIsItsTokenizers) {
 TEST(TokenizerFieldsTest, WhatDoesNotFitIsRefusedByName) {
   const std::vector<std::pair<json, const char*>> table = {
       {{{"type", "hf"}}, "hf needs tokenizer.path or model.path"},
-      {{{"type", "hf"}, {"path", "hf://o/n"}}, "hf:// is not supported yet"},
+      {{{"type", "hf"}, {"path", "hf://datasets/o/n"}}, "names datasets/..."},
       {{{"type", "hf"}, {"path", ""}}, "must not be empty"},
   };
   for (const auto& [tokenizer, said] : table) {

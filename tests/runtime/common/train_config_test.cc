@@ -193,7 +193,7 @@ TEST(TrainConfigTest, EveryBrokenRelationIsNamedOnce) {
       {with("/epochs", 3), 1, "t.epochs", "and steps exclude each other (give one of them)"},
       {with("/steps", nullptr), 1, "t.steps", "is required (or give epochs)"},
       {with("/evaluation/everySteps", 10), 1, "t.evaluation.everySteps",
-       "needs data.validation (name the data to measure on)"},
+       "needs data.validation or data.validationFraction (name the data to measure on)"},
       {with("/evaluation/earlyStoppingPatience", 2), 1, "t.evaluation.earlyStoppingPatience",
        "needs evaluation.everySteps (say how often to evaluate)"},
       {with("/optimizer/momentum", 0.9), 1, "t.optimizer.momentum",
@@ -245,9 +245,8 @@ TEST(TrainConfigTest, LossScaleIsFilledUpWithItsDefaults) {
 
 TEST(TrainConfigTest, WhatIsKnownButNotHonouredIsRefusedAsNotSupported) {
   const std::vector<std::pair<const char*, json>> table = {
-      {"/lora", {{"rank", 16}}},
       {"/precision", "fp8"},
-      {"/task", "dpo"},
+      {"/task", "reward"},
       {"/model/config/torch_dtype", "bfloat16"},
       {"/parallelism/strategy", "fsdp"},
       {"/communication/backend", "nccl"},

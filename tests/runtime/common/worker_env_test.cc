@@ -87,6 +87,19 @@ TEST(WorkerEnvTest, ReadsOutputMode) {
   EXPECT_EQ(read(variables)->output_mode, OutputMode::kResume);
 }
 
+TEST(WorkerEnvTest, ReadsTheDevice) {
+  Variables variables = complete();
+  EXPECT_EQ(read(variables)->device, DeviceChoice::kProcessor);
+  const std::map<std::string, DeviceChoice> names = {{"", DeviceChoice::kProcessor},
+                                                     {"cpu", DeviceChoice::kProcessor},
+                                                     {"cuda", DeviceChoice::kGpu},
+                                                     {"cuda-shared", DeviceChoice::kSharedGpu}};
+  for (const auto& [name, choice] : names) {
+    variables["LOCKSTEP_DEVICE"] = name;
+    EXPECT_EQ(read(variables)->device, choice) << name;
+  }
+}
+
 TEST(WorkerEnvTest, EveryErrorNamesTheVariableAndWhatWasFound) {
   const std::map<std::string, std::string> wrong = {{"RANK", "4"},
                                                     {"WORLD_SIZE", "0"},
@@ -95,6 +108,7 @@ TEST(WorkerEnvTest, EveryErrorNamesTheVariableAndWhatWasFound) {
                                                     {"MASTER_PORT", "70000"},
                                                     {"LOCKSTEP_ATTEMPT", "-1"},
                                                     {"LOCKSTEP_METRICS_PORT", "94x"},
+                                                    {"LOCKSTEP_DEVICE", "gpu"},
                                                     {"LOCKSTEP_OUTPUT_MODE", "maybe"}};
   for (const auto& [name, value] : wrong) {
     Variables variables = complete();

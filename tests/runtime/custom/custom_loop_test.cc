@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <fstream>
+#include <ostream>
 #include <span>
 
 #include <gtest/gtest.h>
@@ -303,6 +304,10 @@ struct Mistake {
   int ranks = 1;
   std::string message;  // a part of it
 };
+void PrintTo(const Mistake& mistake, std::ostream* out) {
+  *out << mistake.fault;
+}
+
 class MistakeTest : public CustomLoopTest, public testing::WithParamInterface<Mistake> {};
 
 TEST_P(MistakeTest, IsRefusedByName) {

@@ -1,5 +1,7 @@
 #include "runtime/custom/module_unit.h"
 
+#include <ostream>
+
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -240,6 +242,10 @@ std::vector<Refused> refused_things() {
       {"LossInBf16", [] { Mapped().unit.check_loss(at::ones({}, at::kBFloat16)); },
        "found BFloat16 []"},
   };
+}
+
+void PrintTo(const Refused& refused, std::ostream* out) {
+  *out << refused.name;
 }
 
 class RefusedTest : public testing::TestWithParam<Refused> {};

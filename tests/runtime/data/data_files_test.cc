@@ -32,15 +32,45 @@ class DataFilesTest : public ::testing::Test {
 
 TEST_F(DataFilesTest, AutoGoesByTheNames) {
   EXPECT_EQ(find_data(folder_ / "text", Format::kAuto)->kind, SourceKind::kText);
-  EXPECT_EQ(find_data(folder_ / "lines", Format::kAuto)->kind, SourceKind::kJsonText);
-  EXPECT_EQ(find_data(folder_ / "rows", Format::kAuto)->kind, SourceKind::kJsonTokens);
+  EXPECT_EQ(find_data(folder_ / "lines", Format::kAuto)->kind, SourceKind::kRowTexts);
+  EXPECT_EQ(find_data(folder_ / "rows", Format::kAuto)->kind, SourceKind::kRowTokens);
   EXPECT_EQ(find_data(folder_ / "maps", Format::kAuto)->kind, SourceKind::kTokenFiles);
+}
+
+TEST_F(DataFilesTest, RowsMayLieInFilesOfManyKinds) {
+  write_text(folder_ / "many/a.csv", "text\na\n");
+  write_text(folder_ / "many/b.json", "[{\"text\": \"b\"}]");
+  write_text(folder_ / "many/c.jsonl", "{\"text\": \"c\"}\n");
+  write_text(folder_ / "many/d.parquet", std::string("PAR1\0", 5));
+  const auto many = find_data(folder_ / "many", Format::kAuto);
+  ASSERT_TRUE(many) << many.error().message;
+  EXPECT_EQ(many->kind, SourceKind::kRowTexts);
+  EXPECT_THAT(many->paths.files, SizeIs(4)) << "Parquet is binary, and data";
+  for (const Format format : {Format::kJsonl, Format::kMessages, Format::kTokens}) {
+    EXPECT_THAT(find_data(folder_ / "many", format)->paths.files, SizeIs(4));
+  }
+  EXPECT_EQ(find_data(folder_ / "many", Format::kTokens)->kind, SourceKind::kRowTokens);
+  EXPECT_EQ(find_data(folder_ / "many", Format::kText)->paths.num_binary_skipped, 1);
+}
+
+TEST_F(DataFilesTest, JsonAndTablesAmongTextsAreTexts) {
+  write_text(folder_ / "tree/a.csv", "name\na\n");
+  write_text(folder_ / "tree/b.json", "{}");
+  write_text(folder_ / "tree/c.py", "pass\n");
+  write_text(folder_ / "tree/a.parquet", std::string("PAR1\0", 5));
+  const auto tree = find_data(folder_ / "tree", Format::kAuto);
+  EXPECT_EQ(tree->kind, SourceKind::kText);
+  EXPECT_EQ(tree->paths.num_binary_skipped, 1) << "Parquet among texts is no text";
+  write_text(folder_ / "tree/d.jsonl", "{}\n");
+  const auto mixed = find_data(folder_ / "tree", Format::kAuto);
+  ASSERT_FALSE(mixed);
+  EXPECT_THAT(mixed.error().message, HasSubstr("d.jsonl lies among text files"));
 }
 
 TEST_F(DataFilesTest, AFormatThatIsGivenHolds) {
   EXPECT_EQ(find_data(folder_ / "lines", Format::kText)->kind, SourceKind::kText);
-  EXPECT_EQ(find_data(folder_ / "text", Format::kJsonl)->kind, SourceKind::kJsonText);
-  EXPECT_EQ(find_data(folder_ / "rows", Format::kTokens)->kind, SourceKind::kJsonTokens);
+  EXPECT_EQ(find_data(folder_ / "text", Format::kJsonl)->kind, SourceKind::kRowTexts);
+  EXPECT_EQ(find_data(folder_ / "rows", Format::kTokens)->kind, SourceKind::kRowTokens);
   EXPECT_EQ(find_data(folder_ / "maps", Format::kTokens)->kind, SourceKind::kTokenFiles);
 }
 
@@ -53,8 +83,8 @@ TEST_F(DataFilesTest, LinesAreConversationsUnlessTheyHoldTokensOrATextAlone) {
   };
   EXPECT_EQ(kind_of("chats"), SourceKind::kConversations);
   EXPECT_EQ(kind_of("odd"), SourceKind::kConversations) << "which says what is missing";
-  EXPECT_EQ(kind_of("lines"), SourceKind::kJsonText);
-  EXPECT_EQ(kind_of("rows"), SourceKind::kJsonTokens);
+  EXPECT_EQ(kind_of("lines"), SourceKind::kRowTexts);
+  EXPECT_EQ(kind_of("rows"), SourceKind::kRowTokens);
   EXPECT_EQ(kind_of("maps"), SourceKind::kTokenFiles);
   EXPECT_EQ(kind_of("text"), SourceKind::kText);
   config.conversation_columns.messages = "text";
@@ -62,7 +92,7 @@ TEST_F(DataFilesTest, LinesAreConversationsUnlessTheyHoldTokensOrATextAlone) {
   config.format = Format::kMessages;
   EXPECT_EQ(kind_of("text"), SourceKind::kConversations);
   config.format = Format::kJsonl;
-  EXPECT_EQ(kind_of("chats"), SourceKind::kJsonText);
+  EXPECT_EQ(kind_of("chats"), SourceKind::kRowTexts);
 }
 
 TEST_F(DataFilesTest, KindsThatMixAreRefusedByName) {
@@ -87,7 +117,7 @@ TEST_F(DataFilesTest, BinaryFilesAreSkippedUnlessTheyAreTheData) {
 TEST_F(DataFilesTest, ATokenFilesNameFollowsFilesOptionsAndTokenizer) {
   const ByteTokenizer tokenizer;
   const TokenizeOptions options{.files = {folder_ / "lines/a.jsonl"},
-                                .kind = SourceKind::kJsonText};
+                                .kind = SourceKind::kRowTexts};
   const std::string name = token_file_name(options, tokenizer).value();
   EXPECT_EQ(token_file_name(options, tokenizer).value(), name);
   EXPECT_TRUE(name.ends_with(".tokens"));

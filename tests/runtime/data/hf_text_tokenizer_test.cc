@@ -40,7 +40,7 @@ class HfTextTokenizerTest : public ::testing::Test {
     write_text(folder_ / "a.jsonl", lines);
     const HfTextTokenizer tokenizer = open();
     Tokenization work(*disk_, path_,
-                      {.files = {folder_ / "a.jsonl"}, .kind = SourceKind::kJsonText}, tokenizer);
+                      {.files = {folder_ / "a.jsonl"}, .kind = SourceKind::kRowTexts}, tokenizer);
     while (true) {
       ASSIGN_OR_RETURN(const bool done, work.advance(std::chrono::seconds(1)));
       if (done) return work.counts();

@@ -67,9 +67,9 @@ TEST_F(TokenizeTest, TextFilesJsonLinesAndMappedFilesAreTheSameStream) {
   const std::string lines =
       "{\"text\": \"ab\\n\"}\n\n{\"text\": \"\"}\r\n{\"text\": \"\\u00e4\"}\n{\"text\": \"" +
       std::string(200000, 'x') + "\"}";  // no newline at the end
-  const auto counts = run({.files = {write("d.jsonl", lines)}, .kind = SourceKind::kJsonText});
+  const auto counts = run({.files = {write("d.jsonl", lines)}, .kind = SourceKind::kRowTexts});
   ASSERT_TRUE(counts) << counts.error().message;
-  EXPECT_EQ(counts->lines, 5);
+  EXPECT_EQ(counts->rows, 5);
   EXPECT_EQ(counts->empty_documents, 2);
   EXPECT_EQ(num_slices_, 6) << "every line, and the end";
   const Stream of_lines = result();
@@ -85,7 +85,7 @@ TEST_F(TokenizeTest, RowsKeepTheirTokensAndLabels) {
       "{\"input_ids\": [5, 6, 7], \"labels\": [-100, 6, 7]}\n{\"input_ids\": []}\n"
       "{\"input_ids\": [8, 9], \"labels\": [8, -100]}\n";
   const auto counts = run(
-      {.files = {write("r.jsonl", rows)}, .kind = SourceKind::kJsonTokens, .num_token_ids = 50000});
+      {.files = {write("r.jsonl", rows)}, .kind = SourceKind::kRowTokens, .num_token_ids = 50000});
   ASSERT_TRUE(counts) << counts.error().message;
   EXPECT_EQ(counts->empty_documents, 1);
   EXPECT_THAT(result().tokens, ElementsAre(5, 6, 7, 8, 9));
@@ -97,7 +97,7 @@ TEST_F(TokenizeTest, RowsKeepTheirTokensAndLabels) {
 TEST_F(TokenizeTest, AWrongLineEndsTheWorkAndLeavesNothing) {
   const std::string good = write("a.jsonl", "{\"text\": \"a\"}\n");
   const std::string bad = write("b.jsonl", "{\"text\": \"b\"}\n\n{\"txet\": \"c\"}\n");
-  const auto failed = run({.files = {good, bad}, .kind = SourceKind::kJsonText});
+  const auto failed = run({.files = {good, bad}, .kind = SourceKind::kRowTexts});
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().code, ErrorCode::kInvalidArgument);
   EXPECT_THAT(failed.error().message, HasSubstr(bad + ":3: has no field \"text\""));
@@ -106,13 +106,13 @@ TEST_F(TokenizeTest, AWrongLineEndsTheWorkAndLeavesNothing) {
 
 TEST_F(TokenizeTest, RowsThatDisagreeAboutLabelsAreRefused) {
   const std::string rows = "{\"input_ids\": [5]}\n{\"input_ids\": [8], \"labels\": [8]}\n";
-  const auto failed = run({.files = {write("r.jsonl", rows)}, .kind = SourceKind::kJsonTokens});
+  const auto failed = run({.files = {write("r.jsonl", rows)}, .kind = SourceKind::kRowTokens});
   ASSERT_FALSE(failed);
   EXPECT_THAT(failed.error().message, HasSubstr("r.jsonl:2: has labels"));
 }
 
 TEST_F(TokenizeTest, NoDocumentsAreAnEmptyCorpus) {
-  const auto failed = run({.files = {write("r.jsonl", "\n \n")}, .kind = SourceKind::kJsonText});
+  const auto failed = run({.files = {write("r.jsonl", "\n \n")}, .kind = SourceKind::kRowTexts});
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().code, ErrorCode::kInvalidArgument);
   EXPECT_THAT(failed.error().message, HasSubstr("empty corpus"));

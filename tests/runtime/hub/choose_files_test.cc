@@ -31,6 +31,20 @@ TEST(ChooseFilesTest, AModelNeedsConfigurationTokensAndSafetensorsOnly) {
               ElementsAre("config.json", "tokenizer.json", "tokenizer_config.json"));
 }
 
+TEST(ChooseFilesTest, ATokenizerIsAFolderOrAFileAndNeedsNoModel) {
+  const RepoTree tree = tree_of({"README.md", "chat_template.jinja", "sub/merges.txt",
+                                 "sub/vocab.json", "tokenizer.json", "tokenizer_config.json"});
+  EXPECT_THAT(*choose_tokenizer_files(tree, ""),
+              ElementsAre("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"));
+  EXPECT_THAT(*choose_tokenizer_files(tree, "sub"),
+              ElementsAre("sub/vocab.json", "sub/merges.txt"));
+  EXPECT_THAT(*choose_tokenizer_files(tree, "tokenizer.json"), ElementsAre("tokenizer.json"));
+  const auto nothing = choose_tokenizer_files(tree, "other");
+  ASSERT_FALSE(nothing);
+  EXPECT_EQ(nothing.error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(nothing.error().message, HasSubstr("has no other/tokenizer.json"));
+}
+
 TEST(ChooseFilesTest, ShardsAreThoseOfTheIndex) {
   const std::string index = "sub/model.safetensors.index.json";
   const RepoTree tree = tree_of({"sub/config.json", index, "sub/a.safetensors", "sub/b.safetensors",
@@ -100,7 +114,10 @@ TEST(ChooseDataTest, AFolderMeansItsFilesOfOneKind) {
   EXPECT_THAT(chosen(paths, "b"), ElementsAre("b/notes.txt"));
   EXPECT_THAT(chosen(paths, "", DataPart::kTrain, Format::kText), ElementsAre("b/notes.txt"));
   EXPECT_THAT(chosen(paths, "", DataPart::kTrain, Format::kTokens), ElementsAre("c/x.tokens"));
-  EXPECT_THAT(chosen({"data/x.parquet"}, "").front(), HasSubstr("it holds data/x.parquet"));
+  EXPECT_THAT(chosen({"data/x.arrow"}, "").front(), HasSubstr("it holds data/x.arrow"));
+  EXPECT_THAT(chosen({"data/x.csv", "data/x.parquet", "dataset_infos.json"}, ""),
+              ElementsAre("data/x.parquet"));
+  EXPECT_THAT(chosen({"dataset_infos.json", "x.json"}, ""), ElementsAre("x.json"));
   EXPECT_THAT(chosen({"a,b.jsonl"}, "").front(), HasSubstr("has characters of a pattern"));
 }
 

@@ -2,12 +2,18 @@
 // fp32 rounds at 6e-8, sums of a few hundred terms at some 1e-7.
 #include "runtime/kernels/elementwise.h"
 
+#include <ostream>
 #include <tuple>
 #include <utility>
 
 #include "tests/runtime/kernels/kernel_test_data.h"
 
 namespace lockstep::runtime {
+
+void PrintTo(Gelu form, std::ostream* out) {
+  *out << (form == Gelu::kTanh ? "tanh" : "erf");
+}
+
 namespace {
 
 size_t at(int64_t i) {
@@ -257,9 +263,9 @@ TEST(EmbeddingTest, CopiesRowsAndSumsTheirGradients) {
   const std::vector<int32_t> tokens = {4, 0, 4, 2};
   const int64_t channels = 19, vocab = 5;
   const std::vector<float> table = random_floats(vocab * channels, 1);
-  std::vector<float> y = unwritten(4 * channels), d_table = unwritten(vocab * channels);
+  std::vector<float> y = unwritten(4 * channels), d_table(at(vocab * channels));
   embedding_forward(4, channels, tokens.data(), table.data(), y.data());
-  embedding_backward(4, channels, vocab, tokens.data(), y.data(), d_table.data());
+  embedding_backward(4, channels, tokens.data(), 1.0F, y.data(), d_table.data());
   for (int64_t c = 0; c < channels; ++c) {
     EXPECT_EQ(y[at(channels + c)], table[at(c)]);
     EXPECT_EQ(d_table[at(c)], table[at(c)]);

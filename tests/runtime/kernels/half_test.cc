@@ -9,6 +9,8 @@
 
 #include "runtime/kernels/denormals.h"
 #include "tests/runtime/kernels/kernel_test_data.h"
+#include "tests/runtime/kernels/tested_kernels.h"
+#include "tests/support/instrumented.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -56,12 +58,12 @@ std::vector<uint16_t> all_halves() {
 std::vector<float> many_floats() {
   std::vector<float> values;
   uint32_t state = 1;
-  for (int i = 0; i < 300001; ++i) {
+  for (int64_t i = 0; i < 300001 / kWalkStride; ++i) {
     state = state * 1664525U + 1013904223U;
     values.push_back(std::bit_cast<float>(state));
   }
   // What lies around fp16: its whole range of exponents, and ties between two of its numbers.
-  for (uint32_t half = 0; half < 0x8000; half += 3) {
+  for (uint32_t half = 0; half < 0x8000; half += static_cast<uint32_t>(3 * kWalkStride)) {
     const float value = widened(chosen_kernels(), DType::kFp16, {static_cast<uint16_t>(half)})[0];
     const uint32_t bits = std::bit_cast<uint32_t>(value);
     for (const uint32_t rest : {0xFFFU, 0x1000U, 0x1001U}) {
@@ -143,7 +145,7 @@ void expect_the_same_bits_on_every_instruction_set() {
   for (const DType dtype : kHalves) {
     const std::vector<uint16_t> want = narrowed(plain, dtype, values);
     const std::vector<float> wide = widened(plain, dtype, all_halves());
-    for (const KernelTable& table : supported_kernels()) {
+    for (const KernelTable& table : tested_kernels()) {
       EXPECT_TRUE(same_bits(widened(table, dtype, all_halves()), wide)) << table.isa;
       for (const size_t offset : {0, 1, 9}) {
         EXPECT_EQ(narrowed(table, dtype, values, offset), want) << table.isa << " " << offset;
@@ -169,7 +171,7 @@ TEST(HalfTest, FlushedDenormalsChangeNothing) {
 }
 
 TEST(HalfTest, NarrowsInPlace) {
-  for (const KernelTable& table : supported_kernels()) {
+  for (const KernelTable& table : tested_kernels()) {
     for (const DType dtype : kHalves) {
       std::vector<float> values = random_floats(1003, 1);
       const std::vector<uint16_t> want = narrowed(table, dtype, values);
@@ -202,7 +204,7 @@ class Operand {
 
 template <class Check>
 void for_each_table_and_type(Check check) {
-  for (const KernelTable& table : supported_kernels()) {
+  for (const KernelTable& table : tested_kernels()) {
     for (const DType dtype : kHalves) {
       SCOPED_TRACE(std::string(table.isa) + " " + std::string(to_string(dtype)));
       check(table, dtype);
@@ -261,7 +263,7 @@ TEST(HalfKernelTest, AttentionIsTheWideOneRounded) {
     const int64_t out_elems = rows * shape.num_heads * shape.head_dim;
     const std::vector<float> d_out = random_floats(out_elems, 2);
     for_each_table_and_type([&](const KernelTable& table, DType dtype) {
-      std::vector<float> scratch(static_cast<size_t>(attention_scratch_elems(shape, dtype)),
+      std::vector<float> scratch(static_cast<size_t>(table.attention_scratch_elems(shape, dtype)),
                                  std::nanf(""));
       Operand qkv(table, dtype, random_floats(rows * shape.qkv_row_elems(), 1, 1.5));
       Operand out(table, dtype, d_out);

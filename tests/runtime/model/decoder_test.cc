@@ -42,6 +42,43 @@ TEST(DecoderTest, ForwardAndBackwardTwiceGiveTheSameBits) {
   }
 }
 
+// Spans that all count 1 are the sum over all labels; a span that counts 0 has no gradient, and
+// spans that cross the chunks of logits change nothing.
+TEST(DecoderTest, ALossOfSpansWeighsTheirGradients) {
+  TestModel model = odd_model();
+  model.config.logit_softcap = 2;
+  const UnitBuffers params = random_params(model.config, 7);
+  const std::vector<int32_t> tokens = random_tokens(model.shape.rows(), model.config.vocab_size, 1);
+  const std::vector<int32_t> labels = random_tokens(model.shape.rows(), model.config.vocab_size, 2);
+  std::vector<int32_t> first_labels = labels;
+  std::fill(first_labels.begin() + 30, first_labels.end(), -1);
+  MicroBatchIo io = {.tokens = tokens.data(), .labels = labels.data(), .loss_scale = 0.01f};
+  Decoder decoder(model.config, model.shape);
+  const PassResult plain = run_pass(decoder, params, io);
+  io.labels = first_labels.data();
+  const PassResult first = run_pass(decoder, params, io);
+
+  io.labels = labels.data();
+  std::vector<double> weights = {1, 1, 1};
+  const SpanLoss spans = {.ends = {30, 41, model.shape.rows()},
+                          .weigh = [&](std::span<const double> sums, std::span<double> out) {
+                            std::copy(weights.begin(), weights.end(), out.begin());
+                            return weights[0] * sums[0] + weights[1] * sums[1] +
+                                   weights[2] * sums[2];
+                          }};
+  io.span_loss = &spans;
+  const PassResult all = run_pass(decoder, params, io);
+  EXPECT_NEAR(all.loss_sum, plain.loss_sum, 1e-9 * plain.loss_sum);
+  weights = {1, 0, 0};
+  const PassResult some = run_pass(decoder, params, io);
+  EXPECT_NEAR(some.loss_sum, first.loss_sum, 1e-9 * first.loss_sum);
+  for (size_t i = 0; i < params.size(); ++i) {
+    EXPECT_TRUE(same_bits(all.gradients[i], plain.gradients[i])) << i;
+    // Zeros may have another sign.
+    EXPECT_EQ(some.gradients[i], first.gradients[i]) << i;
+  }
+}
+
 TEST(DecoderTest, FrozenUnitsChangeNoOtherGradient) {
   for (const bool is_tied : {false, true}) {
     TestModel model = odd_model();
@@ -311,27 +348,6 @@ TEST(DecoderTest, TokensAndLabelsBeyondTheVocabularyAreRefused) {
   labels.back() = 61;
   EXPECT_THROW(run_pass(decoder, params, {.tokens = good.data(), .labels = labels.data()}),
                std::out_of_range);
-}
-
-TEST(DecoderTest, NextTokenLogitsDependOnEarlierTokensOnly) {
-  const TestModel model = odd_model();
-  Decoder decoder(model.config, model.shape);
-  const UnitBuffers params = random_params(model.config, 5);
-  std::vector<ConstValues> pointers;
-  for (const std::vector<float>& unit : params) pointers.emplace_back(unit.data());
-  const std::vector<int32_t> tokens = random_tokens(model.shape.seq, model.config.vocab_size, 9);
-
-  const std::vector<float> once = decoder.next_token_logits(tokens, pointers);
-  const std::vector<float> again = decoder.next_token_logits(tokens, pointers);
-  std::vector<int32_t> changed = tokens;
-  changed[0] = (changed[0] + 1) % 61;
-  EXPECT_EQ(once.size(), 61u);
-  EXPECT_TRUE(same_bits(once, again));
-  EXPECT_FALSE(same_bits(once, decoder.next_token_logits(changed, pointers)));
-
-  const std::vector<int32_t> too_long(static_cast<size_t>(model.shape.seq + 1), 0);
-  EXPECT_THROW(decoder.next_token_logits(too_long, pointers), std::invalid_argument);
-  EXPECT_THROW(decoder.next_token_logits({}, pointers), std::invalid_argument);
 }
 
 TEST(DecoderTest, ImpossibleSizesAreRefusedByName) {

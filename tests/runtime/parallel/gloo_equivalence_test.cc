@@ -1,4 +1,6 @@
 // The same bits over Gloo, with ranks as threads that meet at a store.
+#include <ostream>
+
 #include <gtest/gtest.h>
 
 #include "runtime/comm/rendezvous.h"
@@ -13,10 +15,20 @@ namespace {
 
 using common::Strategy;
 
+void print(const common::ParallelismConfig& config, std::ostream& out) {
+  out << to_string(config.strategy) << " in groups of " << config.shard_ranks << ", buckets of "
+      << config.bucket_bytes << " bytes";
+}
+
 struct Case {
   int world_size;
   common::ParallelismConfig config;
 };
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.world_size << " ranks, ";
+  print(c.config, *out);
+}
 
 class GlooEquivalenceTest : public testing::TestWithParam<Case> {};
 
@@ -61,6 +73,11 @@ struct HostsCase {
   std::vector<int> host_of;
   common::ParallelismConfig config;
 };
+
+void PrintTo(const HostsCase& c, std::ostream* out) {
+  *out << "hosts " << name_of_hosts(c.host_of) << ", ";
+  print(c.config, *out);
+}
 
 class HostsEquivalenceTest : public testing::TestWithParam<HostsCase> {};
 

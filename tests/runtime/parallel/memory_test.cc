@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <new>
+#include <ostream>
 
 #include <gtest/gtest.h>
 
+#include "runtime/common/choose_strategy.h"
 #include "tests/runtime/comm/rank_threads.h"
 #include "tests/runtime/parallel/equivalence.h"
 
@@ -49,6 +51,12 @@ struct Case {
   double bytes_per_parameter;  // weights + gradient + two moments, and the copy in 16 bits
   common::DType dtype = common::DType::kFp32;
 };
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << to_string(c.config.strategy) << " on " << c.world_size << " ranks in groups of "
+       << c.config.shard_ranks << ", " << c.micro_batches_per_rank << " micro-batches each, "
+       << to_string(c.dtype);
+}
 
 class MemoryTest : public testing::TestWithParam<Case> {};
 

@@ -11,6 +11,12 @@
 #include "tests/runtime/comm/rank_threads.h"
 #include "tests/runtime/parallel/equivalence.h"
 
+namespace lockstep::common {
+void PrintTo(Strategy strategy, std::ostream* out) {
+  *out << to_string(strategy);
+}
+}  // namespace lockstep::common
+
 namespace lockstep::runtime {
 namespace {
 

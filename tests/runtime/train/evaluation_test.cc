@@ -23,6 +23,8 @@ TEST(EvaluationTest, IsDueAtMultiplesAndAfterTheLastStep) {
   EXPECT_EQ(due_steps(), (std::vector<int64_t>{10, 20, 25}));
   config.data.validation = "";
   EXPECT_TRUE(due_steps().empty());
+  config.data.validation_fraction = 0.1;
+  EXPECT_EQ(due_steps(), (std::vector<int64_t>{10, 20, 25}));
 }
 
 TEST(EvaluationTest, StopsWhenSoManyInARowAreNoBetterThanTheBestBefore) {

@@ -1,6 +1,8 @@
 #include "runtime/train/generate.h"
 
-#include <vector>
+#include <filesystem>
+#include <sstream>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -10,24 +12,10 @@
 namespace lockstep::runtime {
 namespace {
 
-TEST(DrawTokenTest, TemperatureZeroTakesTheLikeliest) {
-  const std::vector<float> logits = {0, 3, 1};
-  EXPECT_EQ(draw_token(logits.data(), 3, 0, 0.99), 1);
-}
-
-TEST(DrawTokenTest, DrawsInProportionToTheSoftmax) {
-  // Probabilities 1/4, 1/2, 1/4.
-  const std::vector<float> logits = {0, 0.69314718F, 0};
-  EXPECT_EQ(draw_token(logits.data(), 3, 1, 0.0), 0);
-  EXPECT_EQ(draw_token(logits.data(), 3, 1, 0.24), 0);
-  EXPECT_EQ(draw_token(logits.data(), 3, 1, 0.26), 1);
-  EXPECT_EQ(draw_token(logits.data(), 3, 1, 0.74), 1);
-  EXPECT_EQ(draw_token(logits.data(), 3, 1, 0.76), 2);
-}
-
 TEST(GenerateTest, AMissingModelIsATypedErrorThatNamesIt) {
+  std::ostringstream out;
   try {
-    generate({.model = "/nowhere/model"});
+    generate({.model = "/nowhere/model"}, out);
     FAIL() << "did not throw";
   } catch (const RunError& error) {
     EXPECT_EQ(error.failure().code, common::ExitCode::kInputNotFound);
@@ -41,14 +29,38 @@ TEST(GenerateTest, ATokenizerThatIsNotReadIsNamed) {
              R"({"model_type": "llama", "vocab_size": 300, "hidden_size": 8, "intermediate_size": 8,
                  "num_hidden_layers": 1, "num_attention_heads": 2})");
   write_text(folder / "tokenizer.model", "");
+  std::ostringstream out;
   try {
-    generate({.model = folder.path()});
+    generate({.model = folder.path()}, out);
     FAIL() << "did not throw";
   } catch (const RunError& error) {
     EXPECT_EQ(error.failure().code, common::ExitCode::kInvalidConfig);
     EXPECT_NE(error.failure().message.find("tokenizer.model"), std::string::npos);
     EXPECT_NE(error.failure().hint.find("tokenizer.json"), std::string::npos);
   }
+}
+
+TEST(GenerateTest, ARunWithoutAModelIsToldToBeExported) {
+  const TempFolder folder;
+  std::filesystem::create_directory(folder / "checkpoints");
+  std::ostringstream out;
+  try {
+    generate({.model = folder.path()}, out);
+    FAIL() << "did not throw";
+  } catch (const RunError& error) {
+    EXPECT_EQ(error.failure().code, common::ExitCode::kInputNotFound);
+    EXPECT_NE(error.failure().hint.find("lockstep export"), std::string::npos);
+  }
+}
+
+TEST(GenerateTest, PromptsAreGivenInOneWay) {
+  const TempFolder folder;
+  write_text(folder / "prompts", "one\n");
+  write_text(folder / "none", "");
+  std::ostringstream out;
+  EXPECT_THROW(generate({.prompt = "one", .prompts = folder / "prompts"}, out), RunError);
+  EXPECT_THROW(generate({.prompts = folder / "none"}, out), RunError);
+  EXPECT_THROW(generate({.prompts = folder / "absent"}, out), RunError);
 }
 
 }  // namespace

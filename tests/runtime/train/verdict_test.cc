@@ -2,6 +2,7 @@
 #include <fstream>
 #include <new>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -30,6 +31,8 @@ TEST(VerdictTest, EveryExceptionHasItsExitCode) {
   EXPECT_EQ(code_of(PortInUseError("u")), ExitCode::kPortInUse);
   EXPECT_EQ(code_of(BackendUnavailableError("b")), ExitCode::kInvalidConfig);
   EXPECT_EQ(code_of(InterfaceNotFoundError("i")), ExitCode::kInvalidConfig);
+  EXPECT_THAT(verdict_of(std::make_exception_ptr(BackendLibraryError("l"))).hint,
+              testing::HasSubstr("install the library"));
   EXPECT_NE(verdict_of(std::make_exception_ptr(InterfaceNotFoundError("i"))).hint,
             verdict_of(std::make_exception_ptr(BackendUnavailableError("b"))).hint);
   EXPECT_EQ(code_of(OffloadError({common::ErrorCode::kUnavailable, "full", ""})),

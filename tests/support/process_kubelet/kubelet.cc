@@ -7,6 +7,9 @@
 #include <iostream>
 #include <sstream>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "tests/support/process_kubelet/pod_json.h"
 #include "tests/support/process_kubelet/pod_process.h"
 
@@ -104,7 +107,8 @@ void ProcessKubelet::sync_pod(const json& pod) {
   const std::string node = pod["spec"].value("nodeName", "");
   if (node.empty()) {
     const bool is_ours = pod["spec"].value("schedulerName", "") == "default-scheduler";
-    if (is_ours && !pod["metadata"].contains("deletionTimestamp")) bind_pod(pod);
+    const bool is_gated = !pod["spec"].value("schedulingGates", json::array()).empty();
+    if (is_ours && !is_gated && !pod["metadata"].contains("deletionTimestamp")) bind_pod(pod);
     return;
   }
   if (node != options_.node) return;
@@ -252,11 +256,17 @@ void ProcessKubelet::forget_deleted(const json& pods) {
 }
 
 void ProcessKubelet::write_hosts() {
-  // Rewritten in place: the sandboxes hold this very file.
-  std::ostringstream text;
-  text << "127.0.0.1 localhost\n";
-  for (const auto& [name, address] : addresses_) text << address << " " << name << "\n";
-  std::ofstream(options_.state_dir + "/hosts", std::ios::trunc) << text.str();
+  // Rewritten in place: the sandboxes hold this very file. At once, for somebody may be reading it:
+  // a rank 0 that does not find itself listens on all addresses.
+  std::string text = "127.0.0.1 localhost\n";
+  for (const auto& [name, address] : addresses_) text += address + " " + name + "\n";
+  const int file =
+      open((options_.state_dir + "/hosts").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  const bool is_written =
+      pwrite(file, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) &&
+      ftruncate(file, static_cast<off_t>(text.size())) == 0;
+  if (!is_written) std::cerr << "process-kubelet: cannot write the hosts file\n";
+  close(file);
 }
 
 }  // namespace lockstep::testing

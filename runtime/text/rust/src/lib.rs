@@ -1,14 +1,17 @@
-//! Hugging Face tokenizers and chat templates behind a C ABI: see lockstep_text.h.
+//! Hugging Face tokenizers, chat templates and rows of data files behind a C ABI: see lockstep_text.h.
 //!
 //! Every function returns false and an error's text in place of unwinding: a panic ends at `guard`.
 mod generation;
 mod python;
+mod rows;
 mod template;
 mod tokenizer;
 
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{catch_unwind, set_hook, AssertUnwindSafe};
 use std::ptr;
+use std::sync::Once;
 
+use rows::Rows;
 use template::ChatTemplate;
 use tokenizers::Tokenizer;
 
@@ -46,18 +49,30 @@ pub struct Rendering {
     spans: Slice<u64>,
 }
 
+#[repr(C)]
+pub struct Row {
+    text: Slice<u8>,
+    line: u64,
+}
+
 type Outcome<T> = Result<T, String>;
+
+/// What `work` returns, or the text of its panic, of which nobody is told otherwise.
+fn catch<T>(work: impl FnOnce() -> T) -> Outcome<T> {
+    static SILENT: Once = Once::new();
+    SILENT.call_once(|| set_hook(Box::new(|_| {})));
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message").to_owned()
+    })
+}
 
 /// Runs `work` and writes its value to `out`, or what went wrong to `error`.
 ///
 /// # Safety
 /// `out` and `error` may be written.
 unsafe fn guard<T>(out: *mut T, error: *mut Slice<u8>, work: impl FnOnce() -> Outcome<T>) -> bool {
-    let outcome = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(format!("a defect of the library: {}", text.unwrap_or("no message")))
-    });
+    let outcome = catch(work).unwrap_or_else(|text| Err(format!("a defect of the library: {text}")));
     match outcome {
         Ok(value) => out.write(value),
         Err(text) => {
@@ -185,6 +200,35 @@ pub unsafe extern "C" fn lockstep_template_render(
             text: Slice::give(rendered.text.into_bytes()),
             spans: Slice::give(rendered.spans),
         })
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn lockstep_rows_open(
+    data: *const u8,
+    size: usize,
+    format: u32,
+    out: *mut *mut Rows,
+    error: *mut Slice<u8>,
+) -> bool {
+    guard(out, error, || Ok(Box::into_raw(Box::new(rows::open(bytes(data, size), format)?))))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn lockstep_rows_close(rows: *mut Rows) {
+    drop(Box::from_raw(rows));
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn lockstep_rows_next(
+    rows: *mut Rows,
+    out: *mut Row,
+    error: *mut Slice<u8>,
+) -> bool {
+    guard(out, error, || {
+        let next = (*rows).next().transpose()?;
+        let (text, line) = next.map_or((String::new(), 0), |row| (row.text, row.line));
+        Ok(Row { text: Slice::give(text.into_bytes()), line })
     })
 }
 

@@ -11,6 +11,7 @@
 #include "operator/cli/verb.h"
 #include "operator/local/localize.h"
 #include "operator/machine/examine.h"
+#include "runtime/common/teacher_model.h"
 
 namespace lockstep::cli {
 namespace {
@@ -43,7 +44,9 @@ machine::Needs needs_of(const api::TrainingJob& job, const std::string& file) {
   if (job.spec.train.is_null()) return needs;
   const auto complete = common::complete_train(job.spec.train, job.spec.ranks);
   if (!complete) return needs;
-  const common::TrainConfig train = common::decode_train(*complete);
+  const auto decoded = common::decode_with_teacher(*complete);
+  if (!decoded) return needs;
+  const common::TrainConfig& train = *decoded;
   const EstimateReport report = estimate_job(job.meta.name, train, needs.ranks, std::nullopt);
   for (const StrategyEstimate& line : report.strategies) {
     if (line.chosen) needs.rank_bytes = line.memory.total();

@@ -8,6 +8,7 @@
 #include "operator/cli/verb.h"
 #include "runtime/common/choose_strategy.h"
 #include "runtime/common/quantity.h"
+#include "runtime/common/teacher_model.h"
 
 namespace lockstep::cli {
 namespace {
@@ -152,7 +153,9 @@ std::optional<std::string> explain_auto_strategy(const api::TrainingJob& job) {
   if (job.spec.train.is_null()) return std::nullopt;
   const auto train = common::complete_train(job.spec.train, job.spec.ranks);
   if (!train) return std::nullopt;  // model.path is elsewhere, which was said
-  return explain_auto_strategy(common::decode_train(*train), job.spec.ranks, memory_limit(job));
+  const auto decoded = common::decode_with_teacher(*train);
+  if (!decoded) return std::nullopt;  // so is the teacher
+  return explain_auto_strategy(*decoded, job.spec.ranks, memory_limit(job));
 }
 
 namespace {
@@ -179,8 +182,14 @@ int estimate(const EstimateArguments& arguments) {
               << ")\n";
     return kInvalidFile;
   }
+  const auto decoded = common::decode_with_teacher(*train);
+  if (!decoded) {
+    std::cerr << "error: " << arguments.manifest.file << ": spec." << decoded.error().message
+              << " (" << decoded.error().hint << ")\n";
+    return kInvalidFile;
+  }
   const EstimateReport report =
-      estimate_job(job.meta.name, common::decode_train(*train), job.spec.ranks, memory_limit(job));
+      estimate_job(job.meta.name, *decoded, job.spec.ranks, memory_limit(job));
   std::cout << (arguments.output == "json" ? to_json(report).dump(2) + "\n" : render_table(report));
   return kOk;
 }

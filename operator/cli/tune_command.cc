@@ -18,6 +18,7 @@
 #include "operator/machine/read_facts.h"
 #include "runtime/common/exit_code.h"
 #include "runtime/common/quantity.h"
+#include "runtime/common/teacher_model.h"
 #include "runtime/common/text_file.h"
 
 namespace lockstep::cli {
@@ -215,7 +216,12 @@ int tune(const TuneArguments& arguments) {
     std::cerr << "error: " << error.message << " (" << error.hint << ")\n";
     return complete ? kUsage : kInvalidFile;
   }
-  const common::TrainConfig train = common::decode_train(*complete);
+  const auto decoded = common::decode_with_teacher(*complete);
+  if (!decoded) {
+    std::cerr << "error: " << decoded.error().message << " (" << decoded.error().hint << ")\n";
+    return kInvalidFile;
+  }
+  const common::TrainConfig& train = *decoded;
   TuneReport report{.job = job.meta.name,
                     .ranks = job.spec.ranks,
                     .global_batch = train.batch.global_batch_size,

@@ -6,6 +6,7 @@
 #include "operator/cli/estimate_command.h"
 #include "operator/cli/exit_status.h"
 #include "operator/cli/verb.h"
+#include "runtime/common/teacher_model.h"
 
 namespace lockstep::cli {
 namespace {
@@ -16,9 +17,10 @@ void print_advice(const api::TrainingJob& job) {
   if (job.spec.train.is_null()) return;
   const auto complete = common::complete_train(job.spec.train, job.spec.ranks);
   if (!complete) return;
-  const common::TrainConfig train = common::decode_train(*complete);
-  std::cout << "  " << explain_batch(train, job.spec.ranks) << "\n";
-  for (const std::string& advice : advise(train)) std::cout << "  advice: " << advice << "\n";
+  const auto train = common::decode_with_teacher(*complete);
+  if (!train) return;
+  std::cout << "  " << explain_batch(*train, job.spec.ranks) << "\n";
+  for (const std::string& advice : advise(*train)) std::cout << "  advice: " << advice << "\n";
 }
 
 int validate(const ManifestArguments& arguments) {

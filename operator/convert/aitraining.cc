@@ -1,56 +1,18 @@
 #include "operator/convert/aitraining.h"
 
 #include <algorithm>
-#include <sstream>
 #include <utility>
 
+#include "operator/convert/aitraining_keys.h"
+#include "operator/convert/aitraining_tuning.h"
 #include "operator/convert/hub.h"
 #include "operator/convert/splits.h"
-#include "runtime/common/train_config.h"
 
 namespace lockstep::convert {
 namespace {
 
 using common::Document;
 using nlohmann::json;
-
-// A parameter wherever it stands: `params`, `data`, `hub`, or the top level.
-const json* parameter(const Draft& draft, const std::string& name) {
-  for (const char* const group : {"params.", "", "data.", "hub."}) {
-    if (const json* found = draft.key(group + name)) return found;
-  }
-  return nullptr;
-}
-
-bool is_on(const Draft& draft, const std::string& name) {
-  const json* found = parameter(draft, name);
-  return found != nullptr && !is_off(*found);
-}
-
-// What a trainer is called here; empty for one that Lockstep does not plan.
-std::string task_of(std::string trainer) {
-  if (trainer.starts_with("llm")) trainer.erase(0, trainer.starts_with("llm-") ? 4 : 3);
-  if (trainer.empty() || trainer == "generic" || trainer == "default") return "pretrain";
-  if (trainer == "distillation") return "distill";
-  return trainer;
-}
-
-// What `task` (llm-sft) or the trainer of a plain task (llm) says; its default says nothing.
-std::string task_in(const Draft& draft) {
-  const json* trainer = parameter(draft, "trainer");
-  const std::string named = draft.text("task");
-  const bool is_plain = !named.starts_with("llm-") && trainer != nullptr && trainer->is_string();
-  const std::string said = is_plain ? task_of(trainer->get<std::string>()) : "pretrain";
-  return said == "pretrain" ? task_of(named) : said;
-}
-
-bool is_sft(const Draft& draft) {
-  return task_in(draft) == "sft";
-}
-
-bool has_pairs(const Draft& draft) {
-  return common::learns_from_pairs(task_in(draft));
-}
 
 std::optional<Verdict> take_task(const json& value, Draft& draft) {
   const std::string named = value.is_string() ? value.get<std::string>() : "";
@@ -152,35 +114,11 @@ std::optional<Verdict> take_no_checkpointing(const json& value, Draft& draft) {
   return draft.map("train.activationCheckpointing", value.get<bool>() ? "none" : "block");
 }
 
-// A parameter of LoRA, which counts under peft only.
-Take lora(const char* field) {
-  return [field](const json& value, Draft& draft) -> std::optional<Verdict> {
-    if (!is_on(draft, "peft")) return mapped("of no effect: peft is off");
-    return draft.map(std::string("train.lora.").append(field), value);
-  };
-}
-
-// Names of modules: a list here, there a list or a text with commas.
-std::optional<Verdict> take_lora_targets(const json& value, Draft& draft) {
-  if (!value.is_string()) return lora("targets")(value, draft);
-  json names = json::array();
-  std::istringstream text(value.get<std::string>());
-  for (std::string name; std::getline(text >> std::ws, name, ',');) names.push_back(name);
-  return lora("targets")(names, draft);
-}
-
-std::optional<Verdict> take_peft(const json& value, Draft& draft) {
-  if (is_off(value)) return mapped("off, as here");
-  if (parameter(draft, "merge_adapter") == nullptr) {
-    draft.assume("train.lora.merge", true, "AITraining's default");
-  }
-  if (parameter(draft, "lora_r") != nullptr) return mapped("lora_r says the rank");
-  return draft.map("train.lora.rank", 16);
-}
-
 std::optional<Verdict> take_chat_template(const json& value, Draft& draft) {
   if (is_off(value)) return mapped("plain text, as here");
-  if (!is_sft(draft) && !has_pairs(draft)) return refused("chat templates need task sft");
+  if (!has_conversations(draft) && !has_pairs(draft)) {
+    return refused("chat templates need task sft");
+  }
   if (value == "tokenizer") return mapped("the template beside the tokenizer");
   return refused("put the template beside the tokenizer, as chat_template.jinja");
 }
@@ -188,18 +126,18 @@ std::optional<Verdict> take_chat_template(const json& value, Draft& draft) {
 // Under a chat template it holds messages.
 std::optional<Verdict> take_text_column(const json& value, Draft& draft) {
   if (has_pairs(draft)) return draft.map("train.data.columns.chosen", value);
-  if (!is_sft(draft)) return draft.map("train.data.columns.text", value);
+  if (!has_conversations(draft)) return draft.map("train.data.columns.text", value);
   if (is_on(draft, "chat_template")) return draft.map("train.data.columns.messages", value);
   const Verdict all = draft.assume("train.data.loss", "all", "texts without a chat template");
   if (all.fate == Fate::kRefused) return all;
   return draft.map("train.data.columns.text", value);
 }
 
-// A column of pairs, which counts under dpo and orpo only.
+// A column of pairs, which counts under tasks that learn from them only.
 Take pair_column(const char* field) {
   return [field](const json& value, Draft& draft) -> std::optional<Verdict> {
     if (is_off(value)) return mapped("off, as here");
-    if (!has_pairs(draft)) return refused("needs task dpo or orpo");
+    if (!has_pairs(draft)) return refused("needs task dpo, orpo or reward");
     return draft.map(std::string("train.data.columns.").append(field), value);
   };
 }
@@ -280,12 +218,6 @@ Table training_rows() {
       {"save_total_limit", same("train.checkpoint.keep")},
       {"resume_from_checkpoint", same("train.checkpoint.resume")},
       {"quantization", refuse_unless_off("quantized weights are not supported by this version")},
-      {"peft", take_peft},
-      {"lora_r", lora("rank")},
-      {"lora_alpha", lora("alpha")},
-      {"lora_dropout", lora("dropout")},
-      {"target_modules", take_lora_targets},
-      {"merge_adapter", lora("merge")},
       {"unsloth", change_unless_off("kernels are the runtime's own")},
       {"trust_remote_code", change_unless_off("no code of a model is ever run")},
   };
@@ -319,9 +251,6 @@ Table other_rows() {
       {"max_completion_length", without_effect(kOneLength)},
   };
   const std::vector<std::pair<const char*, std::vector<const char*>>> groups = {
-      {"belongs to distillation, which is not supported by this version",
-       {"use_distillation", "teacher_model", "teacher_prompt_template", "student_prompt_template",
-        "distill_temperature", "distill_alpha", "distill_max_teacher_length"}},
       {"sweeps are not supported by this version: run several jobs",
        {"use_sweep", "sweep_backend", "sweep_n_trials", "sweep_metric", "sweep_direction",
         "sweep_params", "wandb_sweep", "wandb_sweep_project", "wandb_sweep_entity",
@@ -355,6 +284,7 @@ void assume_aitraining_defaults(Draft& draft) {
     draft.assume("train.schedule.warmupRatio", 0.1, kDefault);
     draft.assume("train.schedule.minLrRatio", 0.0, "Transformers' schedules fall to 0");
   }
+  assume_distillation_defaults(draft);
   draft.assume("train.activationCheckpointing", "block", kDefault);
   draft.assume("train.data.sequenceLength", 2048, kDefault);
   draft.assume("train.checkpoint.keep", 1, kDefault);
@@ -388,7 +318,8 @@ Conversion convert_aitraining(const Document& document) {
 
 const Table& aitraining_table() {
   static const Table table = joined(
-      {grouped(other_rows(), {"", "params.", "hub."}),
+      {grouped(other_rows(), {"", "params.", "hub."}), grouped(adapter_rows(), {"", "params."}),
+       grouped(distillation_rows(), {"", "params."}),
        grouped(data_rows(), {"", "params.", "data."}), grouped(training_rows(), {"", "params."}),
        grouped(column_rows(), {"column_mapping.", "data.column_mapping."})});
   return table;

@@ -49,13 +49,19 @@ void fill_in_batch(Draft& draft) {
 // A conversation needs a tokenizer with a chat template, which lies beside a model.
 void fill_in_conversations(Draft& draft) {
   const json* task = draft.find("train.task");
-  if (task == nullptr || (*task != "sft" && !common::learns_from_pairs(*task))) return;
+  if (task == nullptr ||
+      (!common::learns_from_conversations(*task) && !common::learns_from_pairs(*task))) {
+    return;
+  }
   if (draft.find("train.model.config") == nullptr) {
     draft.fill_in("train.model.path", "/models/base",
                   "a Hugging Face directory with the model and its chat template");
   }
   draft.fill_in("train.tokenizer.type", "hf", "the model's own");
   draft.fill_in("train.data.train", "/data/*.jsonl", "your files: a path, a folder or a glob");
+  if (*task != "distill") return;
+  draft.fill_in("train.distill.teacher", "/models/teacher",
+                "a Hugging Face directory with the model to learn from");
 }
 
 void fill_in_train(Draft& draft) {

@@ -34,11 +34,15 @@ bool is_hub_name(const std::string& text) {
 }  // namespace
 
 Verdict take_pretrained(const json& value, Draft& draft) {
+  if (!word_of(value).empty()) draft.map("train.tokenizer.type", "hf");
+  return take_model("train.model.path", value, draft);
+}
+
+Verdict take_model(const std::string& field, const json& value, Draft& draft) {
   const std::string model = word_of(value);
   if (model.empty()) return broken("must name a model, found " + value.dump());
-  draft.map("train.tokenizer.type", "hf");
-  if (!is_hub_name(model)) return draft.map("train.model.path", model);
-  return draft.change("train.model.path", reference_to(model),
+  if (!is_hub_name(model)) return draft.map(field, model);
+  return draft.change(field, reference_to(model),
                       "fetched from the hub when ranks start; a folder is named as it is");
 }
 

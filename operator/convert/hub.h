@@ -8,6 +8,9 @@ namespace lockstep::convert {
 // A model to start from, by folder or by name on the hub: model.path, and its tokenizer.
 Verdict take_pretrained(const nlohmann::json& value, Draft& draft);
 
+// A model that `field` names: a folder, or a name on the hub.
+Verdict take_model(const std::string& field, const nlohmann::json& value, Draft& draft);
+
 // Files to train on, by path or by name on the hub; `field` is below spec.
 Verdict take_dataset(const std::string& field, const nlohmann::json& value, Draft& draft);
 

@@ -6,6 +6,7 @@
 #include <glob.h>
 
 #include "runtime/common/hub_inputs.h"
+#include "runtime/common/teacher_model.h"
 #include "runtime/common/train_config.h"
 
 namespace lockstep::local {
@@ -48,6 +49,12 @@ void report_missing(const std::string& path, const char* field, common::Problems
                       .warning = true});
 }
 
+common::Problem model_problem(const char* field, const common::Error& error) {
+  return {.path = std::string("spec.train.").append(field),
+          .message = error.message,
+          .hint = error.hint};
+}
+
 }  // namespace
 
 common::Problems find_missing_inputs(const api::TrainingJob& job) {
@@ -69,17 +76,24 @@ common::Problems find_missing_inputs(const api::TrainingJob& job) {
   const std::string adapter = path_at(job, "/lora/path");
   report_missing(adapter.empty() ? "" : adapter + "/adapter_config.json", "lora.path", problems);
   report_missing(path_at(job, "/tokenizer/path"), "tokenizer.path", problems);
+  const std::string teacher = path_at(job, "/distill/teacher");
+  const bool is_here = !teacher.empty() && !common::is_hub_reference(teacher);
+  report_missing(is_here ? teacher + "/config.json" : "", "distill.teacher", problems);
   return problems;
 }
 
 common::Problems find_model_problems(const api::TrainingJob& job) {
   const std::string config = config_file_of(job);
-  if (config.empty() || !is_there(config)) return {};
+  const bool is_inline = path_at(job, "/model/path").empty();
+  const std::string teacher = path_at(job, "/distill/teacher");
+  const bool has_teacher = !teacher.empty() && is_there(teacher + "/config.json");
+  if (is_inline ? !has_teacher : config.empty() || !is_there(config)) return {};
   const auto complete = common::complete_train(job.spec.train, job.spec.ranks);
-  if (complete) return {};
-  return {{.path = "spec.train.model.path",
-           .message = complete.error().message,
-           .hint = complete.error().hint}};
+  if (!complete) return {model_problem("model.path", complete.error())};
+  if (!has_teacher) return {};
+  const auto read = common::read_teacher(common::decode_train(*complete));
+  if (read) return {};
+  return {model_problem("distill.teacher", read.error())};
 }
 
 std::vector<std::string> explain_hub_inputs(const api::TrainingJob& job) {

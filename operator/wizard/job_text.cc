@@ -108,7 +108,7 @@ std::string train_lines(const Answers& answers) {
   const ModelSize* const size = size_of_model(answers);
   std::string out = line(2, "train:");
   out += line(4, field("task", scalar(answer_to(Topic::kTask, answers))),
-              "pretrain: every token; sft: the assistant's words; dpo, orpo: the better of two");
+              "pretrain: every token; sft: the assistant's words; others: the better of two");
   out += size != nullptr ? size_lines(*size) : folder_lines(answers);
   out += data_lines(answers);
   out += line(4, "batch:");

@@ -32,7 +32,7 @@ Question about_model(const Answers& answers) {
 const std::vector<TopicRow>& topics() {
   static const std::vector<TopicRow> rows = {
       {Topic::kName, "--name", "name of the job", {"metadata.name"}},
-      {Topic::kTask, "--task", "pretrain, sft, dpo or orpo", {"spec.train.task"}},
+      {Topic::kTask, "--task", "pretrain, sft, dpo, orpo or reward", {"spec.train.task"}},
       {Topic::kModel,
        "--model",
        "a Hugging Face folder, or a new model: tiny, small, medium",
@@ -68,7 +68,7 @@ const std::vector<ModelSize>& model_sizes() {
 
 bool fine_tunes(const Answers& answers) {
   const std::string task = answer_to(Topic::kTask, answers);
-  return task == "sft" || task == "dpo" || task == "orpo";
+  return task == "sft" || task == "dpo" || task == "orpo" || task == "reward";
 }
 
 const ModelSize* size_of_model(const Answers& answers) {
@@ -90,7 +90,7 @@ std::optional<Question> question_of(Topic topic, const Answers& answers) {
               "Task: learn every token, the answers of conversations, or which of two answers "
               "is better",
           .fallback = "pretrain",
-          .choices = {"pretrain", "sft", "dpo", "orpo"}};
+          .choices = {"pretrain", "sft", "dpo", "orpo", "reward"}};
     case Topic::kModel:
       return about_model(answers);
     case Topic::kWeights:

@@ -50,9 +50,10 @@ Field held_out_fraction() {
 }  // namespace
 
 Field data_section() {
-  Field loss = choice("loss", {"response", "all"}, {},
-                      "Of task sft: which tokens of a conversation are learned. Default: response, "
-                      "those of the assistant.");
+  Field loss =
+      choice("loss", {"response", "all"}, {},
+             "Of tasks sft and distill: which tokens of a conversation are learned. Default: "
+             "response, those of the assistant.");
   loss.default_value = nullptr;
   Field validation{
       .name = "validation",
@@ -74,7 +75,7 @@ Field data_section() {
           choice("format", {"auto", "text", "jsonl", "messages", "tokens"}, {},
                  "Format of the files. auto goes by their names: rows in *.jsonl, *.json, *.csv, "
                  "*.tsv and *.parquet, *.tokens, all else text. jsonl: rows with a text. messages: "
-                 "rows with conversations, which auto finds under task sft."),
+                 "rows with conversations, which auto finds under tasks sft and distill."),
           columns_section(),
           loss,
           required(integer("sequenceLength", 1, 1 << 20, "Tokens per sample.")),
@@ -112,13 +113,14 @@ Field evaluation_section() {
 Field batch_section() {
   Field field = required_object(
       "batch",
-      "Sequences per step, or pairs of them under dpo and orpo. Any two of the three fields decide "
-      "the third.",
+      "Sequences per step, or pairs of them under dpo, orpo and reward. Any two of the three "
+      "fields "
+      "decide the third.",
       {
           integer("globalBatchSize", 1, kMaxBatch,
-                  "Sequences (pairs for dpo and orpo) per optimizer step, over all ranks."),
+                  "Sequences (of dpo, orpo and reward pairs) per optimizer step, over all ranks."),
           integer("microBatchSize", 1, kMaxBatch,
-                  "Sequences (pairs for dpo and orpo) per forward and backward; 1 if only "
+                  "Sequences (of dpo, orpo and reward pairs) per forward and backward; 1 if only "
                   "globalBatchSize is given."),
           integer("accumulationSteps", 1, kMaxBatch,
                   "Micro-batches per rank and step. While it is given, ranks cannot change."),

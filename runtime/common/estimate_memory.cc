@@ -52,14 +52,22 @@ struct LayerElems {
   int64_t dear = 0, cheap = 0, scratch = 0;
 };
 
-// As the layout in model/head.cc.
-int64_t head_scratch(const ModelConfig& m, int64_t rows) {
+// Of a chunk that the head makes at once.
+int64_t chunk_logits(const ModelConfig& m, int64_t rows) {
+  return std::min(rows, std::max(kMinLossChunkRows, kLossChunkElems / m.vocab_size)) * m.vocab_size;
+}
+
+// As the layouts in model/head.cc and model/score_head.cc.
+//   sequences: that the rows are of.
+int64_t head_scratch(const ModelConfig& m, int64_t rows, int64_t sequences) {
   const NormKind norm = family_of(m).norm;
-  const int64_t stats = norm == NormKind::kLayer ? 2 * rows : rows;
+  const int64_t normed = m.has_score ? sequences + 1 : rows;
+  const int64_t stats = norm == NormKind::kLayer ? 2 * normed : normed;
   const int64_t wide = norm == NormKind::kRms ? 0 : 2 * m.hidden_size;
-  const int64_t chunk_rows =
-      std::min(rows, std::max(kMinLossChunkRows, kLossChunkElems / m.vocab_size));
-  const int64_t logits = part(chunk_rows * m.vocab_size);
+  if (m.has_score) {
+    return 3 * part(normed * m.hidden_size) + part(stats) + part(wide) + 2 * part(normed);
+  }
+  const int64_t logits = part(chunk_logits(m, rows));
   return 2 * part(rows * m.hidden_size) + part(stats) + part(wide) +
          (m.logit_softcap > 0 ? 2 : 1) * logits;
 }
@@ -94,7 +102,8 @@ void add_activations(const TrainConfig& train, MemoryEstimate& out) {
   const int64_t tables = family_of(m).has_learned_positions ? 0 : m.rope_local_theta > 0 ? 2 : 1;
   const int64_t rotary = tables * seq * m.rotary_dim();
   out.activations = kFloatBytes * (saved + layer.scratch + rotary);
-  out.logits = kFloatBytes * std::max<int64_t>(0, head_scratch(m, rows) - layer.scratch);
+  out.logits = kFloatBytes *
+               std::max<int64_t>(0, head_scratch(m, rows, micro_batch_rows(train)) - layer.scratch);
 }
 
 std::vector<UnitSizes> unit_sizes(const TrainConfig& train, int64_t ranks) {
@@ -132,6 +141,28 @@ int64_t gathered_bytes(const TrainConfig& train, const std::vector<UnitSizes>& u
   const int64_t lent = train.model.tie_word_embeddings ? 1 : 0;
   return elem_bytes(train.precision) * ((at_work + lent) * largest(units.begin(), beside) +
                                         at_work * largest(beside, units.end()));
+}
+
+// Adds the model that a student learns from: see Note [The teacher] in train/teacher.h.
+//   slices_kept: of each unit under zero3; 0: the weights are whole.
+void add_teacher(const TrainConfig& train, int64_t ranks, int64_t slices_kept,
+                 MemoryEstimate& out) {
+  TrainConfig own = train;
+  own.model = train.distill.model;
+  own.lora = {};
+  own.offload = {};
+  own.activation_checkpointing = ActivationCheckpointing::kBlock;
+  const std::vector<UnitSizes> units = unit_sizes(own, ranks);
+  for (const UnitSizes& unit : units) {
+    const int64_t elems = slices_kept > 0 ? slices_kept * unit.slice : unit.padded;
+    out.weights += elem_bytes(train.precision) * elems;
+  }
+  if (slices_kept > 0) out.gathered += gathered_bytes(own, units);
+  MemoryEstimate passing;
+  add_activations(own, passing);
+  const int64_t rows = micro_batch_rows(train) * train.data.sequence_length;
+  out.activations += passing.activations;
+  out.logits += passing.logits + kFloatBytes * chunk_logits(own.model, rows);
 }
 
 // Moves to storage what the optimizer alone needs: moments, and masters beside compute copies.
@@ -229,6 +260,8 @@ MemoryEstimate estimate_memory(const TrainConfig& train, Strategy strategy, int6
        .micro_batches_per_rank = std::max<int64_t>(1, train.batch.num_micro_batches() / ranks)});
   if (shards_weights) out.gathered = gathered_bytes(train, units);
   add_activations(train, out);
+  const bool has_teacher = train.distill.model.vocab_size > 0;
+  if (has_teacher) add_teacher(train, ranks, shards_weights ? slices_kept : 0, out);
   const bool has_gloo = train.communication.backend == CommunicationConfig::Backend::kGloo;
   out.process = kProgramBytes + (has_gloo && ranks > 1 ? kGlooBytes : shared_memory_bytes(ranks));
   return out;

@@ -13,7 +13,9 @@ namespace lockstep::common {
 
 // Bytes of one rank; the rank that needs most, where they differ.
 struct MemoryEstimate {
-  int64_t weights = 0;  // masters, and the copies that bf16 and fp16 compute with
+  // Masters, and the copies that bf16 and fp16 compute with; a teacher's are among these and the
+  // activations, logits and gathered weights.
+  int64_t weights = 0;
   int64_t gradients = 0;
   int64_t optimizer = 0;     // the moments that it has
   int64_t activations = 0;   // of one micro-batch, scratch of the layers included

@@ -11,9 +11,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::pair<const char*, HubKind>, 4> kHubFields = {
+constexpr std::array<std::pair<const char*, HubKind>, 5> kHubFields = {
     {{"model.path", HubKind::kModel},
      {"tokenizer.path", HubKind::kModel},
+     {"distill.teacher", HubKind::kModel},
      {"data.train", HubKind::kDataset},
      {"data.validation", HubKind::kDataset}}};
 

@@ -13,7 +13,7 @@ namespace lockstep::common {
 
 // A field of `train` that holds a reference.
 struct HubInput {
-  std::string field;  // "model.path", "tokenizer.path", "data.train" or "data.validation"
+  std::string field;  // "model.path", "tokenizer.path", "distill.teacher", "data.train" or ...
   std::string text;   // as written: "hf://..."
   HubReference reference;
 };

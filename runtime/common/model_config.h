@@ -37,6 +37,9 @@ struct ModelConfig {
   double rope_theta = 10000.0;
   double initializer_range = 0.02;
   bool tie_word_embeddings = false;  // the head uses the embedding's weights
+  // The head tells one number of a text in place of its next token, as Transformers' models for
+  // sequence classification with one label do. No key of a job: its task says so.
+  bool has_score = false;
 
   int64_t num_experts = 0;            // feed-forward parts of a layer; 0: one, for every token
   int64_t experts_per_token = 0;      // that a token takes

@@ -33,6 +33,7 @@ enum class Naming {
 struct ModelFamily {
   std::string_view model_type;
   std::string_view architecture;
+  std::string_view score_architecture;  // with a score as head; empty: Transformers has none
   NormKind norm = NormKind::kRms;
   NormPlacement placement = NormPlacement::kBefore;
   QkNorm qk_norm = QkNorm::kNone;

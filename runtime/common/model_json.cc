@@ -71,6 +71,12 @@ std::string_view our_name(const ModelFamily& family, std::string_view key) {
   return key;
 }
 
+// Of a model whose head tells one number. Which head a job trains its task says.
+bool is_score_of(const ModelFamily& family, const json& architectures) {
+  return !family.score_architecture.empty() &&
+         architectures == json::array({family.score_architecture});
+}
+
 Result<const ModelFamily*> family_in(const json& object) {
   const json* const type = find_key(object, "model_type");
   const std::string found = type == nullptr ? "is absent" : "found " + type->dump();
@@ -80,11 +86,12 @@ Result<const ModelFamily*> family_in(const json& object) {
     return bad_key("model_type", found + ", supported are " + family_names());
   }
   const json* const architectures = find_key(object, "architectures");
-  if (architectures != nullptr && *architectures != json::array({family->architecture})) {
-    return bad_key("architectures", "found " + architectures->dump() + ", only [\"" +
-                                        std::string(family->architecture) + "\"] is supported");
+  if (architectures == nullptr || *architectures == json::array({family->architecture}) ||
+      is_score_of(*family, *architectures)) {
+    return family;
   }
-  return family;
+  return bad_key("architectures", "found " + architectures->dump() + ", only [\"" +
+                                      std::string(family->architecture) + "\"] is supported");
 }
 
 Result<void> check_key(const ModelFamily& family, const json& defaults, std::string_view key,
@@ -323,7 +330,9 @@ json encode_model_fields(const ModelConfig& config) {
 
 nlohmann::ordered_json encode_model_json(const ModelConfig& config, DType dtype) {
   const ModelFamily& family = family_of(config);
-  nlohmann::ordered_json out = {{"architectures", {family.architecture}},
+  const std::string_view architecture =
+      config.has_score ? family.score_architecture : family.architecture;
+  nlohmann::ordered_json out = {{"architectures", {architecture}},
                                 {"model_type", family.model_type}};
   const auto put = [&](std::string_view key, const json& value) {
     out[std::string(their_name(family, key))] = value;
@@ -357,6 +366,10 @@ nlohmann::ordered_json encode_model_json(const ModelConfig& config, DType dtype)
   }
   // Absent would mean Transformers' defaults, which are ordinary bytes here.
   for (const char* const key : {"bos_token_id", "eos_token_id", "pad_token_id"}) out[key] = nullptr;
+  if (config.has_score) {  // one label; absent would mean two
+    out["id2label"] = {{"0", "LABEL_0"}};
+    out["label2id"] = {{"LABEL_0", 0}};
+  }
   out["use_cache"] = true;
   out["dtype"] = name_of(dtype);
   return out;

@@ -189,7 +189,9 @@ std::vector<ModelTensor> head_tensors(const ModelConfig& config) {
   Builder out{.family = family, .prefix = ""};
   out.norm(Role::kFinalNorm, Role::kFinalNormBias, is_gpt2 ? "transformer.ln_f" : "model.norm",
            config.hidden_size);
-  if (!config.tie_word_embeddings) {
+  if (config.has_score) {
+    out.add(Role::kScore, "score.weight", {1, config.hidden_size});
+  } else if (!config.tie_word_embeddings) {
     out.add(Role::kLmHead, "lm_head.weight", {config.vocab_size, config.hidden_size});
   }
   return std::move(out.tensors);

@@ -34,6 +34,7 @@ enum class TensorRole {
   kFinalNorm,
   kFinalNormBias,
   kLmHead,
+  kScore,     // in place of kLmHead
   kAdapterA,  // see lora.h
   kAdapterB,
 };
@@ -54,7 +55,8 @@ struct ModelTensor {
 // The token embedding first: a tied head borrows it by that.
 std::vector<ModelTensor> embedding_tensors(const ModelConfig& config);
 std::vector<ModelTensor> layer_tensors(const ModelConfig& config, int64_t index);
-// The final norm, and lm_head unless it is the embedding's weight.
+// The final norm, then the score if the model has one, or lm_head unless it is the embedding's
+// weight.
 std::vector<ModelTensor> head_tensors(const ModelConfig& config);
 
 }  // namespace lockstep::common

@@ -13,9 +13,11 @@ Field preference_section() {
                        "of the odds ratio (lambda of the paper).")),
        choice("lossType", {"sigmoid", "hinge", "ipo"}, {},
               "Of dpo: the loss of the difference between both answers."),
-       number(
-           "labelSmoothing", 0, 0.5, 0,
-           "Of dpo with lossType sigmoid: the share of pairs that may be the wrong way round.")});
+       number("labelSmoothing", 0, 0.5, 0,
+              "Of dpo with lossType sigmoid: the share of pairs that may be the wrong way round."),
+       number("centerCoefficient", 0, 1e6, 0,
+              "Of reward: what the square of the sum of both answers' rewards counts, so that "
+              "rewards stay around 0; 0.01 is usual.")});
   field.default_value = nullptr;
   return field;
 }

@@ -10,6 +10,9 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char* kNeedsTalk = "needs task sft or distill";
+constexpr const char* kChooseTalk = "set task: sft or distill";
+
 void check_tokenizer(Relations& out) {
   const json* type = out.find("tokenizer/type");
   const json* path = out.find("tokenizer/path");
@@ -28,7 +31,7 @@ void check_tokenizer(Relations& out) {
 }
 
 //   has_prompt: the task has one that stands before something.
-void check_columns(Relations& out, bool is_sft, bool has_prompt) {
+void check_columns(Relations& out, bool is_talk, bool has_prompt) {
   const std::array<std::vector<const char*>, 3> kinds = {
       {{"messages"}, {"prompt", "completion"}, {"instruction", "input", "response"}}};
   std::string first;  // column of an earlier kind
@@ -39,8 +42,8 @@ void check_columns(Relations& out, bool is_sft, bool has_prompt) {
     }
     if (found.empty()) continue;
     const std::string field = ".data.columns." + found;
-    if (!is_sft && !(has_prompt && found == "prompt")) {
-      out.report(field, "needs task sft", "set task: sft");
+    if (!is_talk && !(has_prompt && found == "prompt")) {
+      out.report(field, kNeedsTalk, kChooseTalk);
       return;
     }
     if (!first.empty()) {
@@ -57,18 +60,18 @@ void check_columns(Relations& out, bool is_sft, bool has_prompt) {
 void check_task(Relations& out) {
   check_tokenizer(out);
   const json* task = out.find("task");
-  const bool is_sft = task != nullptr && *task == "sft";
+  const bool is_talk = task != nullptr && learns_from_conversations(*task);
   const bool has_pairs = task != nullptr && learns_from_pairs(*task);
-  check_columns(out, is_sft, is_sft || has_pairs);
+  check_columns(out, is_talk, is_talk || has_pairs);
   const json* format = out.find("data/format");
-  if (!is_sft) {
+  if (!is_talk) {
     if (out.find("data/loss") != nullptr) {
-      out.report(".data.loss", "needs task sft",
+      out.report(".data.loss", kNeedsTalk,
                  has_pairs ? "answers of pairs are learned from, and nothing else"
                            : "pretraining learns every token");
     }
     if (!has_pairs && format != nullptr && *format == "messages") {
-      out.report(".data.format", "messages needs task sft", "set task: sft");
+      out.report(".data.format", std::string("messages ").append(kNeedsTalk), kChooseTalk);
     }
     if (!has_pairs) return;
   }

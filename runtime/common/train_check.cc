@@ -264,6 +264,7 @@ Problems check_train_relations(const json& train, int64_t ranks, const std::stri
   check_model(out);
   check_task(out);
   check_preference(out);
+  check_distill(out);
   check_hub_references(out);
   check_lengths(out, resolved);
   check_schedule(out);

@@ -1,5 +1,7 @@
 #include "runtime/common/train_config.h"
 
+#include <utility>
+
 #include "runtime/common/choose_strategy.h"
 #include "runtime/common/document.h"
 #include "runtime/common/frozen_units.h"
@@ -7,6 +9,7 @@
 #include "runtime/common/model_json.h"
 #include "runtime/common/quantity.h"
 #include "runtime/common/suggest.h"
+#include "runtime/common/teacher_model.h"
 #include "runtime/common/text_file.h"
 #include "runtime/common/train_fields.h"
 #include "runtime/common/train_relations.h"
@@ -56,6 +59,8 @@ OptimizerConfig decode_optimizer(const json& optimizer) {
 Task decode_task(const json& name) {
   if (name == "dpo") return Task::kDpo;
   if (name == "orpo") return Task::kOrpo;
+  if (name == "reward") return Task::kReward;
+  if (name == "distill") return Task::kDistill;
   return name == "sft" ? Task::kSft : Task::kPretrain;
 }
 
@@ -68,7 +73,24 @@ PreferenceConfig decode_preference(const json& train) {
           .loss = loss == "hinge" ? Loss::kHinge
                   : loss == "ipo" ? Loss::kIpo
                                   : Loss::kSigmoid,
-          .label_smoothing = found->at("labelSmoothing").get<double>()};
+          .label_smoothing = found->at("labelSmoothing").get<double>(),
+          .center_coefficient = found->at("centerCoefficient").get<double>()};
+}
+
+DistillConfig decode_distill(const json& train) {
+  const auto found = train.find("distill");
+  if (found == train.end()) return {};
+  return {.teacher = found->at("teacher").get<std::string>(),
+          .temperature = found->at("temperature").get<double>(),
+          .alpha = found->at("alpha").get<double>()};
+}
+
+// The model that the task trains.
+ModelConfig decode_model(const json& config, Task task) {
+  ModelConfig model = decode_model_json(config).value();
+  model.has_score = task == Task::kReward;
+  if (model.has_score) model.tie_word_embeddings = false;  // no head is left to tie
+  return model;
 }
 
 ScheduleConfig::Kind decode_schedule_kind(const json& name) {
@@ -243,9 +265,10 @@ Result<JobFile> parse_job_file(const std::string& text, const std::string& path)
   if (!is_hub_reference(given.at("model").value("path", ""))) {
     ASSIGN_OR_RETURN(resolved, complete_train(given, ranks));
   }
+  ASSIGN_OR_RETURN(TrainConfig train, decode_with_teacher(resolved));
   return JobFile{.name = checked.value.at("name").get<std::string>(),
                  .ranks = ranks,
-                 .train = decode_train(resolved),
+                 .train = std::move(train),
                  .train_json = resolved.dump()};
 }
 
@@ -272,11 +295,13 @@ TrainConfig decode_train(const json& train) {
   const json& checkpoint = full.at("checkpoint");
   const auto resume = checkpoint.at("resume").get<std::string>();
   const bool has_config = full.at("model").contains("config");
+  const Task task = decode_task(full.at("task"));
   const ModelConfig model =
-      has_config ? decode_model_json(full.at("model").at("config")).value() : ModelConfig();
+      has_config ? decode_model(full.at("model").at("config"), task) : ModelConfig();
   return {
-      .task = decode_task(full.at("task")),
+      .task = task,
       .preference = decode_preference(full),
+      .distill = decode_distill(full),
       .model = model,
       .model_source = {.path = full.at("model").value("path", ""),
                        .is_pretrained = full.at("model").at("init") == "pretrained"},
@@ -328,7 +353,7 @@ Result<TrainConfig> with_steps(const std::string& train_json, int64_t steps) {
   train["steps"] = steps;
   const Problems problems = check_train_relations(as_inline_model(train), 1, "train");
   if (!problems.empty()) return to_error(problems, "with " + std::to_string(steps) + " steps");
-  return decode_train(train);
+  return decode_with_teacher(train);
 }
 
 Result<JobFile> load_job_file(const std::string& path) {
@@ -348,7 +373,7 @@ Result<JobFile> with_places(JobFile job, FieldTexts places) {
   job.places = std::move(places);
   const FieldTexts written = texts_of(hub_inputs(json::parse(job.train_json)));
   ASSIGN_OR_RETURN(const json here, complete_train(json::parse(job.train_json_here()), job.ranks));
-  job.train = decode_train(here);
+  ASSIGN_OR_RETURN(job.train, decode_with_teacher(here));
   job.train_json = with_fields(here, written).dump();
   return job;
 }

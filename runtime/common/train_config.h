@@ -31,15 +31,21 @@ struct TokenizerConfig {
   std::string path;  // of kHuggingFace: a directory with a tokenizer.json, or that file
 };
 
-enum class Task { kPretrain, kSft, kDpo, kOrpo };
+enum class Task { kPretrain, kSft, kDpo, kOrpo, kReward, kDistill };
 
 // Whether a task learns from pairs of answers: what is preferred and what is not.
 inline bool is_preference(Task task) {
-  return task == Task::kDpo || task == Task::kOrpo;
+  return task == Task::kDpo || task == Task::kOrpo || task == Task::kReward;
+}
+
+// Whether a task learns what is said in conversations.
+inline bool is_conversational(Task task) {
+  return task == Task::kSft || task == Task::kDistill;
 }
 
 // The same of the task's name, a JSON value.
 bool learns_from_pairs(const nlohmann::json& task);
+bool learns_from_conversations(const nlohmann::json& task);
 
 // The fields of a line that hold a conversation; empty: not named, so the first line tells.
 struct ConversationColumns {
@@ -71,9 +77,18 @@ struct DataConfig {
 // Of tasks that learn from pairs.
 struct PreferenceConfig {
   enum class Loss { kSigmoid, kHinge, kIpo };
-  double beta = 0.1;
-  Loss loss = Loss::kSigmoid;  // of dpo
-  double label_smoothing = 0;  // of kSigmoid: the share of pairs that may be the wrong way round
+  double beta = 0.1;              // of dpo and orpo
+  Loss loss = Loss::kSigmoid;     // of dpo
+  double label_smoothing = 0;     // of kSigmoid: the share of pairs that may be the wrong way round
+  double center_coefficient = 0;  // of reward: of the square of what both answers' rewards sum to
+};
+
+// Of task distill.
+struct DistillConfig {
+  std::string teacher;     // a Hugging Face directory
+  double temperature = 2;  // both models' logits are divided by it
+  double alpha = 0.5;      // what the teacher counts; the labels count the rest
+  ModelConfig model;       // the teacher's, once read_teacher() has read it
 };
 
 struct EvaluationConfig {
@@ -187,6 +202,7 @@ struct LoggingConfig {
 struct TrainConfig {
   Task task = Task::kPretrain;
   PreferenceConfig preference;
+  DistillConfig distill;
   ModelConfig model;
   ModelSource model_source;
   // [unit of the model]: keeps its first weights; empty = none does. With adapters all do.

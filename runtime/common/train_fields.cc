@@ -41,17 +41,25 @@ std::vector<CelRule> model_rules() {
 // Those of tasks that learn from pairs.
 std::vector<CelRule> preference_rules() {
   return {
-      {"self.task in ['dpo', 'orpo'] || !(has(self.data.columns.chosen) || "
+      {"self.task in ['dpo', 'orpo', 'reward'] || !(has(self.data.columns.chosen) || "
        "has(self.data.columns.rejected))",
-       "columns of pairs need task dpo or orpo", ".data.columns"},
-      {"!(self.task in ['dpo', 'orpo']) || self.data.format in ['auto', 'messages']",
+       "columns of pairs need task dpo, orpo or reward", ".data.columns"},
+      {"!(self.task in ['dpo', 'orpo', 'reward']) || self.data.format in ['auto', 'messages']",
        "pairs need format auto or messages", ".data.format"},
-      {"!(self.task in ['dpo', 'orpo']) || !has(self.data.packing) || !self.data.packing",
+      {"!(self.task in ['dpo', 'orpo', 'reward']) || !has(self.data.packing) || !self.data.packing",
        "pairs are not packed", ".data.packing"},
-      {"!has(self.preference) || self.task in ['dpo', 'orpo']", "preference needs task dpo or orpo",
-       ".preference"},
+      {"!has(self.preference) || self.task in ['dpo', 'orpo', 'reward']",
+       "preference needs task dpo, orpo or reward", ".preference"},
       {"!has(self.preference) || self.task == 'dpo' || self.preference.lossType == 'sigmoid'",
        "lossType needs task dpo", ".preference.lossType"},
+      {"!has(self.preference) || self.task != 'reward' || self.preference.beta == 0.1",
+       "beta needs task dpo or orpo", ".preference.beta"},
+      {"!has(self.preference) || self.task == 'reward' || "
+       "self.preference.centerCoefficient == 0.0",
+       "centerCoefficient needs task reward", ".preference.centerCoefficient"},
+      {"!has(self.lora) || self.task != 'reward'", "lora does not go with task reward", ".lora"},
+      {"has(self.distill) == (self.task == 'distill')",
+       "task distill needs distill.teacher, and distill needs task distill", ".distill"},
       {"!has(self.preference) || self.preference.labelSmoothing == 0.0 || "
        "(self.task == 'dpo' && self.preference.lossType == 'sigmoid')",
        "labelSmoothing needs task dpo and lossType sigmoid", ".preference.labelSmoothing"},
@@ -62,15 +70,16 @@ std::vector<CelRule> preference_rules() {
 std::vector<CelRule> train_rules() {
   return {
       {"has(self.steps) != has(self.epochs)", "give either steps or epochs", ""},
-      {"self.task == 'sft' || !has(self.data.loss)", "loss needs task sft", ".data.loss"},
-      {"self.task != 'pretrain' || self.data.format != 'messages'", "messages needs task sft",
-       ".data.format"},
-      {"self.task == 'sft' || !(has(self.data.columns.messages) || "
+      {"self.task in ['sft', 'distill'] || !has(self.data.loss)", "loss needs task sft or distill",
+       ".data.loss"},
+      {"self.task != 'pretrain' || self.data.format != 'messages'",
+       "messages needs task sft or distill", ".data.format"},
+      {"self.task in ['sft', 'distill'] || !(has(self.data.columns.messages) || "
        "has(self.data.columns.completion) || has(self.data.columns.instruction) || "
        "has(self.data.columns.input) || has(self.data.columns.response))",
-       "columns of conversations need task sft", ".data.columns"},
+       "columns of conversations need task sft or distill", ".data.columns"},
       {"self.task != 'pretrain' || !has(self.data.columns.prompt)",
-       "columns of conversations need task sft", ".data.columns"},
+       "columns of conversations need task sft or distill", ".data.columns"},
       {"self.task == 'pretrain' || self.tokenizer.type == 'hf' || self.data.format == 'tokens'",
        "conversations need type hf", ".tokenizer.type"},
       {"has(self.data.validation) || has(self.data.validationFraction) || "
@@ -117,14 +126,17 @@ Field train() {
                                  "the data when training starts."));
   epochs.default_value = nullptr;
   field.children = {
-      choice("task", {"pretrain", "sft", "dpo", "orpo"}, {"reward", "distill"},
-             "pretrain: learn every token. sft: learn the responses of conversations. dpo, orpo: "
-             "prefer the chosen of two answers to the rejected."),
+      choice(
+          "task", {"pretrain", "sft", "dpo", "orpo", "reward", "distill"}, {},
+          "pretrain: learn every token. sft: learn the responses of conversations. dpo, orpo: "
+          "prefer the chosen of two answers to the rejected. reward: tell by one number which is "
+          "the chosen. distill: sft, and what a larger model says of every token."),
       model_section(),
       tokenizer_section(),
       data_section(),
       lora_section(),
       preference_section(),
+      distill_section(),
       batch_section(),
       integer("steps", 1, kMaxCount, "Optimizer steps to make; or give epochs."),
       epochs,

@@ -53,6 +53,8 @@ Problems check_lora_targets(const nlohmann::json& train, const std::string& pref
 void check_task(Relations& out);
 // What tasks that learn from pairs ask, and what asks for them.
 void check_preference(Relations& out);
+// What distillation asks, and what asks for it.
+void check_distill(Relations& out);
 
 // Whether paths that begin with hf:// are references to the hub, each to what its field is for.
 void check_hub_references(Relations& out);

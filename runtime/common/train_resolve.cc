@@ -160,10 +160,12 @@ void resolve_optimizer(json& optimizer, std::vector<std::string>& notes) {
 
 // A conversation that is cut in two teaches answers to questions that are not seen.
 void resolve_task(const json& task, json& data, std::vector<std::string>& notes) {
-  const bool keeps_whole = task == "sft" || learns_from_pairs(task);
-  if (task == "sft" && !data.contains("loss")) {
+  const bool is_talk = learns_from_conversations(task);
+  const bool keeps_whole = is_talk || learns_from_pairs(task);
+  if (is_talk && !data.contains("loss")) {
     data["loss"] = "response";
-    notes.emplace_back("data.loss = response (task sft)");
+    notes.push_back(
+        std::string("data.loss = response (task ").append(task.get<std::string>()).append(")"));
   }
   if (data.contains("packing")) return;
   data["packing"] = !keeps_whole;

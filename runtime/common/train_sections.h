@@ -13,6 +13,7 @@ Field batch_section();
 Field precision_choice();
 Field lora_section();
 Field preference_section();
+Field distill_section();
 Field loss_scale_section();
 Field non_finite_section();
 Field parallelism_section();

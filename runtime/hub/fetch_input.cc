@@ -23,6 +23,9 @@ Result<Fetched> fetch_by_field(const HubSession& session, const HubInput& input,
   if (input.field == "tokenizer.path") {
     return fetch_tokenizer(session, input.reference, commit, progress);
   }
+  if (input.field == "distill.teacher") {
+    return fetch_model(session, input.reference, commit, /*with_weights=*/true, progress);
+  }
   const DataPart part = input.field == "data.train" ? DataPart::kTrain : DataPart::kValidation;
   return fetch_data(session, input.reference, commit, part, train.data.format, progress);
 }

@@ -186,6 +186,11 @@ double cross_entropy(int64_t rows, int64_t vocab, const int32_t* labels, float s
   return device().kernels.cross_entropy(rows, vocab, labels, scale, logits);
 }
 
+double distill(int64_t rows, int64_t vocab, const int32_t* labels, const DistillFactors& factors,
+               float scale, float* teacher, float* logits) {
+  return device().kernels.distill(rows, vocab, labels, factors, scale, teacher, logits);
+}
+
 void narrow(int64_t n, const float* x, Values y) {
   device().kernels.narrow(n, x, y);
 }

@@ -97,6 +97,17 @@ void softmax(int64_t rows, int64_t n, float* x);
 double cross_entropy(int64_t rows, int64_t vocab, const int32_t* labels, float scale,
                      float* logits);
 
+// Sum over rows whose label is not negative of (1 - alpha) times their cross-entropy and
+// alpha temperature^2 times the Kullback-Leibler divergence of the teacher's probabilities from the
+// model's, both with logits over `temperature`. logits [R, V] are replaced by their gradient times
+// `scale`, zero in rows with a negative label; teacher: [R, V], overwritten.
+struct DistillFactors {
+  float alpha = 0;
+  float temperature = 1;
+};
+double distill(int64_t rows, int64_t vocab, const int32_t* labels, const DistillFactors& factors,
+               float scale, float* teacher, float* logits);
+
 // Rounds n elements to the type of `y`, which may start where x does. An fp16 beyond 65504 becomes
 // infinite; not-a-number stays so.
 void narrow(int64_t n, const float* x, Values y);

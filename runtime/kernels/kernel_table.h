@@ -29,6 +29,7 @@ struct KernelTable {
   decltype(&runtime::embedding_backward) embedding_backward = nullptr;
   decltype(&runtime::softmax) softmax = nullptr;
   decltype(&runtime::cross_entropy) cross_entropy = nullptr;
+  decltype(&runtime::distill) distill = nullptr;
   decltype(&runtime::narrow) narrow = nullptr;
   decltype(&runtime::widen) widen = nullptr;
   decltype(&runtime::add_in_place) add_in_place = nullptr;

@@ -5,6 +5,7 @@
 
 #include "runtime/kernels/attention.h"
 #include "runtime/kernels/typed_values.h"
+#include "runtime/model/distillation.h"
 #include "runtime/model/dropout.h"
 #include "runtime/model/span_loss.h"
 #include "runtime/model/unit.h"
@@ -34,6 +35,8 @@ struct MicroBatchIo {
   float loss_scale = 1;                  // 1 / loss tokens of the global batch
   const TrainingPlace* place = nullptr;  // null: not in training, nothing is dropped
   const SpanLoss* span_loss = nullptr;   // null: the loss is the sum over all labels
+  const Distillation* distillation =
+      nullptr;          // of a sum over all labels; null: there is no teacher
   double loss_sum = 0;  // written by the head, forward and backward: sum over its tokens or as
                         // span_loss says, unscaled
   // Copies of the first three where the device does not read the host's memory: the decoder's.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/kernels/device.h"
+#include "runtime/model/head.h"
 
 namespace lockstep::runtime {
 
@@ -99,6 +100,12 @@ void Decoder::backward_block(int64_t block, ConstValues params, MicroBatchIo& io
   restore_saved(block, params, io, buffers);
   model_block.backward(shape_, params, io, buffers, gradients);
   buffers_->after_backward(block);
+}
+
+void Decoder::logits(int64_t begin_row, int64_t num_rows, ConstValues params, float* out) {
+  const BlockBuffers buffers = take_buffers(num_blocks() - 1);
+  dynamic_cast<const Head&>(*decoder_.blocks.back())
+      .logits(num_rows, params, buffers.x + begin_row * config_.hidden_size, buffers, out);
 }
 
 // Gives a block's backward what its forward saved and a later block has overwritten since. The last

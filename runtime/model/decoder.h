@@ -64,6 +64,11 @@ class Decoder {
   // bits. The last block's writes io.loss_sum and throws as its forward does.
   void backward_block(int64_t block, ConstValues params, MicroBatchIo& io, float* gradients);
 
+  // Logits of rows [begin_row, begin_row + num_rows) of the micro-batch whose other blocks have run
+  // forward; not of a model with a score. lend_tied() comes first as for a forward.
+  //   params: of the last block; out: [num_rows, vocab], written.
+  void logits(int64_t begin_row, int64_t num_rows, ConstValues params, float* out);
+
   // Bytes of activations, saved tensors and scratch that this object holds.
   int64_t buffer_bytes() const;
 

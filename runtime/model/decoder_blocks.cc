@@ -10,6 +10,7 @@
 #include "runtime/model/embedding.h"
 #include "runtime/model/head.h"
 #include "runtime/model/rotary.h"
+#include "runtime/model/score_head.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -64,7 +65,11 @@ DecoderBlocks make_decoder_blocks(const common::ModelConfig& config, int64_t num
     const FloatBuffer& rotary = is_local ? made.local_rotary : made.rotary;
     made.blocks.push_back(std::make_unique<DecoderLayer>(config, i, rotary.elems(), dtype, lora));
   }
-  made.blocks.push_back(std::make_unique<Head>(config, dtype));
+  if (config.has_score) {
+    made.blocks.push_back(std::make_unique<ScoreHead>(config, dtype));
+  } else {
+    made.blocks.push_back(std::make_unique<Head>(config, dtype));
+  }
   return made;
 }
 

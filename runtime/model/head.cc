@@ -37,6 +37,17 @@ void require_labels(const BatchShape& shape, const int32_t* labels, int64_t voca
   }
 }
 
+// The loss of a chunk without spans, whose logits become their gradient.
+double loss_of_chunk(const RowRange& chunk, int64_t vocab, const MicroBatchIo& io, float* logits) {
+  const int32_t* const labels = io.on_device().labels + chunk.begin;
+  if (io.distillation == nullptr) {
+    return cross_entropy(chunk.count, vocab, labels, io.loss_scale, logits);
+  }
+  float* const teacher = io.distillation->logits(chunk.begin, chunk.count);
+  return distill(chunk.count, vocab, labels, io.distillation->factors, io.loss_scale, teacher,
+                 logits);
+}
+
 // Sums the cross-entropy of a chunk, whose logits become their gradient, span by span.
 //   scales: of each span, what its gradients are multiplied by.
 //   sums: of each span; added to.
@@ -127,8 +138,7 @@ void Head::forward(const BatchShape& shape, ConstValues params, MicroBatchIo& io
   io.loss_sum = 0;
   for (const RowRange& chunk : loss_chunks(rows, vocab_size_)) {
     make_logits(chunk.count, normed.from(chunk.begin * hidden_size_), weight, logits);
-    io.loss_sum += cross_entropy(chunk.count, vocab_size_, io.on_device().labels + chunk.begin,
-                                 io.loss_scale, logits);
+    io.loss_sum += loss_of_chunk(chunk, vocab_size_, io, logits);
   }
 }
 
@@ -180,8 +190,7 @@ void Head::backward(const BatchShape& shape, ConstValues params, MicroBatchIo& i
     if (io.span_loss != nullptr) {
       add_span_losses(chunk, vocab_size_, io, scales, logits, sums);
     } else {
-      io.loss_sum += cross_entropy(chunk.count, vocab_size_, io.on_device().labels + chunk.begin,
-                                   io.loss_scale, logits);
+      io.loss_sum += loss_of_chunk(chunk, vocab_size_, io, logits);
     }
     if (softcap_ > 0) softcap_backward(num_logits, softcap_, capped, logits);
     if (logit_factor_ != 1) scale(num_logits, logit_factor_, logits, logits);

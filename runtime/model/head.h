@@ -1,4 +1,5 @@
-// The last block: final norm, lm_head and the sum of the cross-entropy.
+// The last block: final norm, lm_head and the sum of the cross-entropy, or of what a teacher makes
+// of it.
 #pragma once
 
 #include <algorithm>

@@ -8,9 +8,11 @@
 
 namespace lockstep::runtime {
 
-// A function of the cross-entropies of spans of rows, each summed over its labels: of a sequence
-// the negative logarithm of its probability. The gradient of a row is that of its own cross-entropy
-// times the weight of its span. So the head makes the logits twice where there are gradients.
+// A function of one value of each span of rows. Of a head with a vocabulary that is the sum of the
+// cross-entropy over the labels of the span: of a sequence the negative logarithm of its
+// probability; of a head with a score it is that of the span's last row.
+// The gradient of a row is that of its own value times the weight of its span. So a head makes
+// logits twice where there are gradients.
 struct SpanLoss {
   // Span i is rows [ends[i - 1], ends[i]) of the micro-batch, the first from 0; ascending, and the
   // last one is all rows.

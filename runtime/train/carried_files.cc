@@ -7,6 +7,7 @@
 #include "runtime/common/model_folder.h"
 #include "runtime/common/text_file.h"
 #include "runtime/text/tokenizer_folder.h"
+#include "runtime/train/pad_token.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -34,8 +35,10 @@ Result<void> carry_tokenizer(const std::string& folder, CarriedFiles& carried) {
   return {};
 }
 
-Result<void> add_special_ids(const TokenizerFolder& files, nlohmann::json& ids) {
+Result<void> add_special_ids(const TokenizerFolder& files, bool is_scored, nlohmann::json& ids) {
   ASSIGN_OR_RETURN(const HfTokenizer tokenizer, open_tokenizer(files));
+  const std::optional<int32_t> pad = pad_token_of(files, tokenizer);
+  if (is_scored && pad) ids["pad_token_id"] = *pad;  // which decides what is scored
   for (const std::string name : {"bos_token", "eos_token", "pad_token"}) {
     const auto token = files.special_tokens.find(name);
     if (token == files.special_tokens.end()) continue;
@@ -51,9 +54,9 @@ Result<void> carry_of_model(const std::string& folder, CarriedFiles& carried) {
 }
 
 // What makes tokens, and the special ids that config.json does not have.
-Result<void> carry_of_tokenizer(const std::string& path, CarriedFiles& carried) {
-  ASSIGN_OR_RETURN(const TokenizerFolder files, read_tokenizer_folder(path));
-  RETURN_IF_ERROR(add_special_ids(files, carried.special_ids));
+Result<void> carry_of_tokenizer(const common::TrainConfig& config, CarriedFiles& carried) {
+  ASSIGN_OR_RETURN(const TokenizerFolder files, read_tokenizer_folder(config.tokenizer.path));
+  RETURN_IF_ERROR(add_special_ids(files, config.model.has_score, carried.special_ids));
   return carry_tokenizer(files.folder, carried);
 }
 
@@ -73,8 +76,7 @@ Result<CarriedFiles> read_carried_files(const common::TrainConfig& config) {
     RETURN_IF_ERROR(of_field(kModelPath, carry_of_model(source.path, carried)));
   }
   if (config.tokenizer.type == common::TokenizerConfig::Type::kHuggingFace) {
-    RETURN_IF_ERROR(
-        of_field("train.tokenizer", carry_of_tokenizer(config.tokenizer.path, carried)));
+    RETURN_IF_ERROR(of_field("train.tokenizer", carry_of_tokenizer(config, carried)));
   } else if (source.is_pretrained) {
     RETURN_IF_ERROR(of_field(kModelPath, carry_tokenizer(source.path, carried)));
   }

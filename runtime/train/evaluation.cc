@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "runtime/train/distilling.h"
 #include "runtime/train/forward_pass.h"
 #include "runtime/train/pair_loss.h"
 #include "runtime/train/run_error.h"
@@ -30,12 +31,12 @@ Measured measure(RankState& s, const MicroBatch& batch, double token_weight, boo
                   .positions = batch.positions_or_null()};
   Measured measured;
   if (is_preference(s.config().task)) {
-    const PairBatch pairs(s.config(), batch, s.validation_reference, token_weight,
+    const PairBatch pairs(s.pair_terms(token_weight), batch, s.validation_reference,
                           measured.figures);
     pairs.give_to(io);
     forward_pass(s, io, goes_on);
   } else {
-    forward_pass(s, io, goes_on);
+    with_teacher(s, io, [&] { forward_pass(s, io, goes_on); });
   }
   measured.loss_sum = io.loss_sum;
   return measured;
@@ -117,7 +118,10 @@ std::optional<Evaluation> evaluate(RankState& s, const std::function<bool()>& st
     figures = add_all(figures, control.figures);                 // the same
   }
   const auto num_pairs = static_cast<double>(s.validation->num_samples());
-  if (has_pairs) result.pairs = mean_of(figures, num_pairs);
+  if (has_pairs) {
+    result.pairs = mean_of(figures, num_pairs);
+    result.pairs->has_log_probs = s.has_log_probs();
+  }
   result.loss = sum / (has_pairs ? num_pairs : static_cast<double>(result.loss_tokens));
   if (!std::isfinite(result.loss)) {
     s.saver->finish();  // all ranks know that they will end here: they can still save together

@@ -72,7 +72,9 @@ FieldTexts fetch_small_files(const json& train, const HubCommits& commits) {
       .stop = {}};
   FieldTexts places;
   for (const HubInput& input : common::hub_inputs(train)) {
-    if (input.reference.kind != common::HubKind::kModel) continue;
+    const bool is_taken_over =
+        input.reference.kind == common::HubKind::kModel && input.field != "distill.teacher";
+    if (!is_taken_over) continue;
     const auto value_of = [](auto result) {
       if (!result) throw RunError(to_failure(exit_code_of_hub(result.error()), result.error()));
       return std::move(result).value();

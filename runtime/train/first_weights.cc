@@ -8,7 +8,6 @@
 #include "runtime/train/exchange.h"
 
 namespace lockstep::runtime {
-namespace {
 
 using common::Error;
 using common::ErrorCode;
@@ -27,6 +26,8 @@ ExitCode exit_code_of_weights(const Error& error) {
       return ExitCode::kInternal;
   }
 }
+
+namespace {
 
 constexpr const char* kModelPath = "train.model.path";
 constexpr const char* kAdapterPath = "train.lora.path";
@@ -59,18 +60,23 @@ void open_adapter(RankState& s) {
       agree_on_weights(s, s.adapter->fingerprint(), "looking at the adapter", kAdapterPath));
 }
 
+void fill_randomly(const RankState& s, const ParamShard& shard) {
+  initial_weights(s.units.at(static_cast<std::size_t>(shard.unit)),
+                  static_cast<uint64_t>(s.config().seed), s.config().model.initializer_range,
+                  shard.begin_elem, shard.weights);
+}
+
 Result<void> fill(const RankState& s, const ParamShard& shard) {
   if (shard.weights.empty()) return {};
   const int64_t num_model_units = s.num_model_units();
   if (s.pretrained && shard.unit < num_model_units) {
+    if (s.pretrained->lacks_some(shard.unit)) fill_randomly(s, shard);
     return s.pretrained->read(shard.unit, shard.begin_elem, shard.weights);
   }
   if (s.adapter) {
     return s.adapter->read(shard.unit - num_model_units, shard.begin_elem, shard.weights);
   }
-  initial_weights(s.units.at(static_cast<std::size_t>(shard.unit)),
-                  static_cast<uint64_t>(s.config().seed), s.config().model.initializer_range,
-                  shard.begin_elem, shard.weights);
+  fill_randomly(s, shard);
   return {};
 }
 
@@ -115,6 +121,9 @@ void fill_first_weights(RankState& s) {
   if (s.pretrained && s.is_rank0()) {
     s.log.info("pretrained", {{"folder", s.config().model_source.path},
                               {"fingerprint", s.pretrained_fingerprint}});
+    if (s.pretrained->lacks_some(s.num_model_units() - 1)) {
+      s.log.info("first values are random", {{"tensor", "score.weight"}});
+    }
   }
 }
 

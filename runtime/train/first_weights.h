@@ -1,9 +1,14 @@
 // The weights that training begins with: random numbers, or those of model.path.
 #pragma once
 
+#include "runtime/common/exit_code.h"
+#include "runtime/common/result.h"
 #include "runtime/train/rank_state.h"
 
 namespace lockstep::runtime {
+
+// How a run ends that cannot open or read weights.
+common::ExitCode exit_code_of_weights(const common::Error& error);
 
 // Where the weights of model.path are the first ones: opens its files on all ranks and checks them
 // against the model, before anything is prepared for them. Does nothing else.

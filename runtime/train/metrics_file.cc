@@ -36,6 +36,7 @@ std::string encode_pairs(const std::optional<PairFigures>& pairs, const std::str
   add("reward_rejected", pairs->reward_rejected);
   add("reward_margin", pairs->margin());
   add("reward_accuracy", pairs->accuracy);
+  if (!pairs->has_log_probs) return text;
   add("logps_chosen", pairs->logps_chosen);
   add("logps_rejected", pairs->logps_rejected);
   return text;

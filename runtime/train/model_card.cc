@@ -36,14 +36,15 @@ std::string place_of(const std::vector<HubInput>& inputs, const std::string& fie
   return otherwise;
 }
 
-std::string front_matter(const std::vector<HubInput>& inputs) {
+std::string front_matter(const std::vector<HubInput>& inputs, const common::ModelConfig& model) {
   std::string models;
   std::set<std::string> datasets;
   for (const HubInput& input : inputs) {
     if (input.field == "model.path") models = "base_model: " + input.reference.repo + "\n";
     if (input.reference.kind == HubKind::kDataset) datasets.insert(input.reference.repo);
   }
-  std::string text = "---\nlibrary_name: transformers\npipeline_tag: text-generation\n" + models;
+  const std::string task = model.has_score ? "text-classification" : "text-generation";
+  std::string text = "---\nlibrary_name: transformers\npipeline_tag: " + task + "\n" + models;
   if (!datasets.empty()) text += "datasets:\n";
   for (const std::string& repo : datasets) text.append("- ").append(repo).append("\n");
   return text + "tags:\n- lockstep\n---\n";
@@ -98,13 +99,16 @@ std::string model_card(const CardFacts& facts) {
       {"first weights", first_weights},
       {"training data", place_of(inputs, "data.train", manifest,
                                  "files with fingerprint " + manifest.corpus_fingerprint)}};
+  if (facts.train.task == common::Task::kDistill) {
+    rows.emplace_back("teacher", place_of(inputs, "distill.teacher", manifest, "a directory"));
+  }
   if (facts.train.data.validation_fraction > 0) {
     rows.emplace_back("held out of it", text_of(facts.train.data.validation_fraction) +
                                             " of its documents, to measure the loss on");
   }
   add_results(facts, rows);
   add_settings(facts, train, rows);
-  std::string text = front_matter(inputs) +
+  std::string text = front_matter(inputs, facts.train.model) +
                      "\nTrained with Lockstep. Say here what the model is for, and what it is not; "
                      "what follows are the facts of its run.\n\n| | |\n|---|---|\n";
   for (const auto& [what, value] : rows) {

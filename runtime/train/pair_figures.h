@@ -9,11 +9,14 @@ namespace lockstep::runtime {
 
 // Sums over pairs, or means of them.
 struct PairFigures {
-  double reward_chosen = 0;    // beta times what the answer's log-probability has gained
+  // Of a reward model what it says, else beta times what the answer's log-probability has gained.
+  double reward_chosen = 0;
   double reward_rejected = 0;  // the same
   double accuracy = 0;         // pairs whose chosen answer has the larger reward
-  double logps_chosen = 0;     // log-probability of the answer; of orpo that of its mean token
-  double logps_rejected = 0;   // the same
+  // Log-probability of the answer; of orpo that of its mean token; of a reward model none, 0.
+  double logps_chosen = 0;
+  double logps_rejected = 0;  // the same
+  bool has_log_probs = true;  // no value to add up: whether the task has any
 
   double margin() const { return reward_chosen - reward_rejected; }
 

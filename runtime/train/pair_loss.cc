@@ -63,6 +63,33 @@ PairSpans find_spans(const MicroBatch& batch) {
   return found;
 }
 
+// The place in its row of the token whose score is the row's: the last one of its document that is
+// no pad_token, as Transformers finds it; the first if all are.
+std::size_t scored_place(const MicroBatch& batch, std::size_t row, int32_t pad_token) {
+  const auto length = static_cast<std::size_t>(batch.row_tokens);
+  const auto labels = std::span(batch.labels).subspan(row * length, length);
+  const auto tokens = std::span(batch.tokens).subspan(row * length, length);
+  // The last label is of the document's last token, or of the first that is cut off.
+  const auto last = std::find_if(labels.rbegin(), labels.rend(), is_label);
+  std::size_t place = std::min(static_cast<std::size_t>(labels.rend() - last), length - 1);
+  while (place > 0 && tokens[place] == pad_token) --place;
+  return place;
+}
+
+// A span up to the scored token of each row, and one of what is behind the last of them.
+PairSpans find_scored_spans(const MicroBatch& batch, int32_t pad_token) {
+  PairSpans found;
+  const auto length = static_cast<std::size_t>(batch.row_tokens);
+  for (std::size_t row = 0; row < 2 * batch.samples.size(); ++row) {
+    found.answers.push_back({.span = found.ends.size()});
+    const std::size_t place = scored_place(batch, row, pad_token);
+    found.ends.push_back(static_cast<int64_t>(row * length + place + 1));
+  }
+  const auto all = static_cast<int64_t>(batch.labels.size());
+  if (found.ends.empty() || found.ends.back() != all) found.ends.push_back(all);
+  return found;
+}
+
 // A loss of one pair and its derivatives by what the answers' values are.
 struct PairLoss {
   double loss = 0;
@@ -163,6 +190,31 @@ double weigh_orpo(const PairTerms& terms, const PairSpans& spans, std::size_t pa
   return terms.token_weight * tokens + ratio.loss;
 }
 
+// Of the scores of both answers.
+double weigh_reward(const PairTerms& terms, const PairSpans& spans, std::size_t pair,
+                    std::span<const double> scores, std::span<double> weights,
+                    PairFigures& figures) {
+  const std::size_t of_chosen = spans.answers[2 * pair].span;
+  const std::size_t of_rejected = spans.answers[2 * pair + 1].span;
+  const double chosen = scores[of_chosen];
+  const double rejected = scores[of_rejected];
+  const double center = terms.preference.center_coefficient;
+  const double sum = chosen + rejected;
+  const double slope = -sigmoid(rejected - chosen);  // of the comparison, by the difference
+  weights[of_chosen] = slope + 2 * center * sum;
+  weights[of_rejected] = -slope + 2 * center * sum;
+  figures = add(figures, figures_of(1, chosen, rejected, 0, 0));
+  return -log_sigmoid(chosen - rejected) + center * sum * sum;
+}
+
+using WeighPair = double (*)(const PairTerms&, const PairSpans&, std::size_t,
+                             std::span<const double>, std::span<double>, PairFigures&);
+
+WeighPair weigh_pair_of(Task task) {
+  if (task == Task::kReward) return weigh_reward;
+  return task == Task::kOrpo ? weigh_orpo : weigh_dpo;
+}
+
 }  // namespace
 
 std::vector<int32_t> labels_of_pairs(Task task, const MicroBatch& batch) {
@@ -179,11 +231,12 @@ std::vector<int32_t> labels_of_pairs(Task task, const MicroBatch& batch) {
 }
 
 SpanLoss pair_loss(const PairTerms& terms, const MicroBatch& batch, PairFigures& figures) {
-  PairSpans spans = find_spans(batch);
+  PairSpans spans =
+      terms.task == Task::kReward ? find_scored_spans(batch, terms.pad_token) : find_spans(batch);
   std::vector<int64_t> ends = spans.ends;
   auto weigh = [&terms, &figures, spans = std::move(spans)](std::span<const double> sums,
                                                             std::span<double> weights) {
-    const auto weigh_pair = terms.task == Task::kOrpo ? weigh_orpo : weigh_dpo;
+    const WeighPair weigh_pair = weigh_pair_of(terms.task);
     figures = {};
     double loss = 0;
     for (std::size_t pair = 0; 2 * pair < spans.answers.size(); ++pair) {
@@ -194,13 +247,9 @@ SpanLoss pair_loss(const PairTerms& terms, const MicroBatch& batch, PairFigures&
   return {.ends = std::move(ends), .weigh = std::move(weigh)};
 }
 
-PairBatch::PairBatch(const common::TrainConfig& config, const MicroBatch& batch,
-                     std::span<const double> reference, double token_weight, PairFigures& figures)
-    : terms_{.task = config.task,
-             .preference = config.preference,
-             .reference = {},
-             .token_weight = token_weight},
-      labels_(labels_of_pairs(config.task, batch)) {
+PairBatch::PairBatch(PairTerms terms, const MicroBatch& batch, std::span<const double> reference,
+                     PairFigures& figures)
+    : terms_(std::move(terms)), labels_(labels_of_pairs(terms_.task, batch)) {
   for (const int64_t sample : batch.samples) {
     if (reference.empty()) break;
     const auto of_sample = reference.subspan(static_cast<std::size_t>(2 * sample), 2);

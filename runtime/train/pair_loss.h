@@ -21,6 +21,9 @@ struct PairTerms {
   std::vector<double> reference;
   // Of orpo: what the cross-entropy of a token of a chosen row counts, where a pair counts 1.
   double token_weight = 0;
+  // Of reward: the score of an answer is that of its last token but for these; negative: there is
+  // no such token.
+  int32_t pad_token = -1;
 };
 
 // The labels of a micro-batch as the task learns them: orpo also the prompts of chosen rows.
@@ -31,20 +34,23 @@ std::vector<int32_t> labels_of_pairs(common::Task task, const MicroBatch& batch)
 //   figures: sums over the pairs; written when the loss is computed.
 // Computed in double. dpo: the sigmoid, hinge or IPO loss of beta times the difference of the
 // answers' log-ratios to the reference (IPO: of their means per token); orpo: the cross-entropy of
-// chosen rows and beta times the log-sigmoid of the log-odds ratio of the answers' mean tokens.
-// Sources: DPO, arXiv:2305.18290; conservative DPO (labelSmoothing), Mitchell 2023; SLiC,
-// arXiv:2305.10425; IPO, arXiv:2310.12036; ORPO, arXiv:2403.07691; TRL's trainers.
+// chosen rows and beta times the log-sigmoid of the log-odds ratio of the answers' mean tokens;
+// reward: minus the log-sigmoid of the difference of the answers' scores (Bradley and Terry), and
+// centerCoefficient times the square of their sum.
+// Sources: InstructGPT (reward), arXiv:2203.02155; centering, arXiv:2312.09244; DPO,
+// arXiv:2305.18290; conservative DPO (labelSmoothing), Mitchell 2023; SLiC, arXiv:2305.10425; IPO,
+// arXiv:2310.12036; ORPO, arXiv:2403.07691; TRL's trainers.
 SpanLoss pair_loss(const PairTerms& terms, const MicroBatch& batch, PairFigures& figures);
 
 // A micro-batch of pairs as the head takes it.
 class PairBatch {
  public:
   // `batch` and `figures` must outlive the object.
-  //   reference:    as PairTerms::reference, of all pairs of the data; empty if the task has none.
-  //   token_weight: as PairTerms::token_weight.
-  //   figures:      as of pair_loss().
-  PairBatch(const common::TrainConfig& config, const MicroBatch& batch,
-            std::span<const double> reference, double token_weight, PairFigures& figures);
+  //   terms:     all but the reference.
+  //   reference: as PairTerms::reference, of all pairs of the data; empty if the task has none.
+  //   figures:   as of pair_loss().
+  PairBatch(PairTerms terms, const MicroBatch& batch, std::span<const double> reference,
+            PairFigures& figures);
   PairBatch(const PairBatch&) = delete;
   PairBatch& operator=(const PairBatch&) = delete;
 

@@ -102,6 +102,10 @@ Result<void> PretrainedWeights::find_sources(std::span<const Unit> units) {
     std::vector<Source>& sources = units_.emplace_back();
     sources.reserve(unit.tensors.size());
     for (const UnitTensor& tensor : unit.tensors) {
+      if (tensor.role == common::TensorRole::kScore && !folder_.tensors().contains(tensor.name)) {
+        lacking_.insert(static_cast<int64_t>(units_.size()) - 1);
+        continue;
+      }
       ASSIGN_OR_RETURN(Source source, find_source(tensor));
       sources.push_back(std::move(source));
     }
@@ -134,6 +138,7 @@ Result<void> PretrainedWeights::check_rest(const common::ModelConfig& config,
   const std::set<std::string> used = used_names();
   for (const auto& [name, tensor] : folder_.tensors()) {
     if (used.contains(name) || is_computed(name, config.model_type)) continue;
+    if (name == kHeadName && config.has_score) continue;
     if (name == kHeadName && config.tie_word_embeddings) {
       ASSIGN_OR_RETURN(const DType dtype, check_stored(tensor, name, embedding.shape, hint_));
       tied_head_ = Source{name, 0, embedding.num_elems, dtype, tensor};
@@ -142,6 +147,10 @@ Result<void> PretrainedWeights::check_rest(const common::ModelConfig& config,
     return wrong(tensor, name, "is none of the model's", kWhoseConfig);
   }
   return {};
+}
+
+bool PretrainedWeights::lacks_some(int64_t unit) const {
+  return lacking_.contains(unit);
 }
 
 Result<void> PretrainedWeights::read_source(const Source& source, int64_t begin_elem,

@@ -21,7 +21,8 @@ namespace lockstep::runtime {
 // Directories saved from the model without its head lack the first part ("model.",
 // "transformer."), as Transformers allows. Buffers that are computed, not learned, are passed over
 // (rotary frequencies, gpt2's causal masks). lm_head.weight beside tied embeddings must hold the
-// same values. Nothing else may be missing or left over.
+// same values. A model whose head tells a score has no need of lm_head.weight, and its score.weight
+// may be missing: it is learned then. Nothing else may be missing or left over.
 class PretrainedWeights {
  public:
   // Reads the headers of all files of `folder` and holds them against the model; no weights yet.
@@ -39,9 +40,13 @@ class PretrainedWeights {
                                                         std::span<const Unit> units);
 
   // Fills `out` with the exact values of elements [begin_elem, begin_elem + out.size()) of a unit,
-  // with at most 4 MiB besides. Blocks on the file system. Errors: as SafetensorsReader::read();
+  // with at most 4 MiB besides; those of tensors that the folder lacks are left as they are. Blocks
+  // on the file system. Errors: as SafetensorsReader::read();
   // kInvalidArgument if lm_head.weight differs from the embedding that it is tied to.
   common::Result<void> read(int64_t unit, int64_t begin_elem, std::span<float> out) const;
+
+  // Whether the folder lacks a tensor of the unit: the score alone may be missing.
+  bool lacks_some(int64_t unit) const;
 
   common::Result<std::string> fingerprint() const { return folder_.fingerprint(); }
   common::Result<std::string> stamp() const { return folder_.stamp(); }
@@ -69,6 +74,7 @@ class PretrainedWeights {
   const char* hint_;  // what to do where tensors and model do not fit
   SafetensorsFolder folder_;
   std::vector<std::vector<Source>> units_;
+  std::set<int64_t> lacking_;        // units
   std::optional<Source> tied_head_;  // lm_head.weight, where it is the embedding again
 };
 

@@ -23,9 +23,11 @@
 #include "runtime/tracking/mlflow_run.h"
 #include "runtime/train/carried_files.h"
 #include "runtime/train/checkpoint_saver.h"
+#include "runtime/train/pair_loss.h"
 #include "runtime/train/pretrained_weights.h"
 #include "runtime/train/step_clock.h"
 #include "runtime/train/step_guard.h"
+#include "runtime/train/teacher.h"
 
 namespace lockstep::runtime {
 
@@ -55,6 +57,8 @@ struct RankState {
   // [2 * pairs] of samples and of validation under task dpo: Note [The reference of DPO].
   std::vector<double> reference;
   std::vector<double> validation_reference;
+  int32_t pad_token = -1;            // as PairTerms::pad_token, under task reward
+  std::unique_ptr<Teacher> teacher;  // under task distill
   std::unique_ptr<CheckpointSaver> saver;
   std::shared_ptr<MlflowRun> mlflow;  // on rank 0, if the job names a server; main() ends it
   int64_t step = 0;                   // finished steps, skipped ones too
@@ -79,6 +83,16 @@ struct RankState {
   }
   // Whether a unit is no state: its weights are those of model.path beside adapters.
   bool is_base(int64_t unit) const { return config().lora.is_on() && unit < num_model_units(); }
+  // Of the answers of pairs: the model tells how likely a text is, not how good.
+  bool has_log_probs() const { return !config().model.has_score; }
+  // What the loss of pairs takes beside a micro-batch and its reference.
+  PairTerms pair_terms(double token_weight) const {
+    return {.task = config().task,
+            .preference = config().preference,
+            .reference = {},
+            .token_weight = token_weight,
+            .pad_token = pad_token};
+  }
   // Places of a global batch, those without loss included.
   int64_t step_tokens() const {
     return config().batch.global_batch_size * rows_per_sample(config()) *

@@ -25,12 +25,13 @@ constexpr char kDifferentRun[] =
 // Fields of spec.train that decide which numbers a step computes, besides what the manifest names.
 const std::vector<std::string>& decisive_fields() {
   static const std::vector<std::string> fields = {
-      "/model/config",   "/model/init",   "/model/frozen",
-      "/model/custom",   "/batch",        "/data/sequenceLength",
-      "/data/packing",   "/data/shuffle", "/data/validationFraction",
-      "/optimizer/name", "/seed",         "/lora/rank",
-      "/lora/alpha",     "/lora/dropout", "/lora/useRslora",
-      "/lora/targets",   "/task",         "/preference"};
+      "/model/config",        "/model/init",   "/model/frozen",
+      "/model/custom",        "/batch",        "/data/sequenceLength",
+      "/data/packing",        "/data/shuffle", "/data/validationFraction",
+      "/optimizer/name",      "/seed",         "/lora/rank",
+      "/lora/alpha",          "/lora/dropout", "/lora/useRslora",
+      "/lora/targets",        "/task",         "/preference",
+      "/distill/temperature", "/distill/alpha"};
   return fields;
 }
 
@@ -43,7 +44,8 @@ nlohmann::json meaning_of(const std::string& field, const nlohmann::json& train)
   const common::PreferenceConfig defaults;
   nlohmann::json whole = {{"beta", defaults.beta},
                           {"lossType", "sigmoid"},
-                          {"labelSmoothing", defaults.label_smoothing}};
+                          {"labelSmoothing", defaults.label_smoothing},
+                          {"centerCoefficient", defaults.center_coefficient}};
   if (value.is_object()) whole.update(value);
   return whole;
 }
@@ -86,6 +88,12 @@ Error conflict(const Manifest& manifest, const std::string& folder, const std::s
           "the checkpoint of step " + std::to_string(manifest.step) + " in " + folder +
               " belongs to another run: " + what,
           kDifferentRun};
+}
+
+// Where the weights come from that a run is of.
+std::string weights_field(const RankState& s) {
+  const std::string model = "train.model.path";
+  return s.teacher == nullptr ? model : model + " or train.distill.teacher";
 }
 
 bool same_units(const std::vector<Unit>& units, const std::vector<ManifestUnit>& saved) {
@@ -355,7 +363,7 @@ std::optional<Error> find_conflict(const RankState& s, const Manifest& manifest,
     return conflict(manifest, folder, "train.data.train holds other data than then");
   }
   if (manifest.pretrained_fingerprint != s.pretrained_fingerprint) {
-    return conflict(manifest, folder, "train.model.path holds other weights than then");
+    return conflict(manifest, folder, weights_field(s) + " holds other weights than then");
   }
   if (manifest.step > s.config().steps) {
     return conflict(manifest, folder,

@@ -20,11 +20,13 @@
 #include "runtime/parallel/make_parallelism.h"
 #include "runtime/parallel/staged_collective.h"
 #include "runtime/train/activation_store.h"
+#include "runtime/train/distilling.h"
 #include "runtime/train/exchange.h"
 #include "runtime/train/exporting.h"
 #include "runtime/train/first_weights.h"
 #include "runtime/train/job_inputs.h"
 #include "runtime/train/memory_report.h"
+#include "runtime/train/pad_token.h"
 #include "runtime/train/reference_log_probs.h"
 #include "runtime/train/training_data.h"
 
@@ -225,6 +227,7 @@ FillFirstWeights build_model(RankState& s) {
   if (s.is_rank0()) log_idle_offload(s);
   build_parallelism(s, agree_on_strategy(s));
   fill_base_weights(s);
+  open_teacher(s);
   return [&s] { fill_first_weights(s); };
 }
 
@@ -308,6 +311,7 @@ Start start_up(RankState& s, const OutputVerdict& output, Disk& disk, StatusBoar
     open_pretrained(s);
     read_what_export_takes_over(s);
     open_data(s, disk, board);
+    find_pad_token(s);
     log_memory(s.log, "start");
     return build_model(s);
   });

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "runtime/optim/schedule.h"
+#include "runtime/train/distilling.h"
 #include "runtime/train/lent_adapters.h"
 #include "runtime/train/pair_loss.h"
 #include "runtime/train/run_error.h"
@@ -91,10 +92,11 @@ void run_micro_batch(RankState& s, int64_t index, const MicroBatch& batch, doubl
       .loss_scale = static_cast<float>(s.history.loss_scale.scale) / static_cast<float>(divisor),
       .place = &place};
   if (computed.num_pairs == 0) {
-    run_blocks(s, io);
+    if (s.teacher != nullptr) s.clock->enter(StepPart::kForward, "teacher");
+    with_teacher(s, io, [&] { run_blocks(s, io); });
   } else {
     PairFigures figures;
-    const PairBatch pairs(s.config(), batch, s.reference, token_weight, figures);
+    const PairBatch pairs(s.pair_terms(token_weight), batch, s.reference, figures);
     pairs.give_to(io);
     run_blocks(s, io);
     computed.figures.push_back(figures);
@@ -273,8 +275,10 @@ StepStats finish_step(RankState& s, const ComputedStep& computed, bool stop_wish
       .saves = control.saves,
       .parts = parts};
   if (s.config().precision == common::DType::kFp16) stats.loss_scale = loss_scale;
-  if (num_pairs > 0)
+  if (num_pairs > 0) {
     stats.pairs = mean_of(add_all({}, control.figures), static_cast<double>(num_pairs));
+    stats.pairs->has_log_probs = s.has_log_probs();
+  }
   return stats;
 }
 

@@ -214,8 +214,8 @@ Result<Samples> to_samples(const RankState& s, std::unique_ptr<TokenSource> sour
 // As the task reads it.
 Result<DataFiles> find_data_of_task(const common::TrainConfig& config, const std::string& pattern) {
   if (is_preference(config.task)) return find_data(pattern, common::DataConfig::Format::kMessages);
-  return config.task == common::Task::kSft ? find_conversations(pattern, config.data)
-                                           : find_data(pattern, config.data.format);
+  return is_conversational(config.task) ? find_conversations(pattern, config.data)
+                                        : find_data(pattern, config.data.format);
 }
 
 Opened open_pattern(RankState& s, Disk& disk, StatusBoard& board, const std::string& pattern,

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/common/estimate_memory.h"
+#include "runtime/common/teacher_model.h"
 #include "tests/support/paths.h"
 #include "tests/support/tiny_job.h"
 
@@ -86,8 +87,19 @@ class MemoryEstimateTest : public testing::Test {
                                                         {"zero1", Strategy::kZero1},
                                                         {"zero2", Strategy::kZero2},
                                                         {"zero3", Strategy::kZero3}};
-    return common::estimate_memory(common::decode_train(train), strategies.at(name),
+    return common::estimate_memory(common::decode_with_teacher(train).value(), strategies.at(name),
                                    job["ranks"].get<int64_t>());
+  }
+
+  // A file with rows of tokens.
+  std::string rows() const {
+    std::string lines;
+    for (int row = 0; row < 8; ++row) {
+      lines += nlohmann::json{{"input_ids", std::vector<int>(48, 7 + row)}}.dump() + "\n";
+    }
+    const std::string path = folder_.path("rows.jsonl");
+    support::write_text(path, lines);
+    return path;
   }
 
   support::TemporaryFolder folder_;
@@ -133,6 +145,29 @@ TEST_F(MemoryEstimateTest, AdaptersAreWithinTenPercentOfWhatRanksAllocate) {
       EXPECT_LT(state, common::num_parameters(common::decode_train(job["train"]).model) *
                            (precision == std::string("fp32") ? 5 : 3))
           << name;
+    }
+  }
+}
+
+// A teacher's weights, activations and chunk of logits are among those of the student.
+TEST_F(MemoryEstimateTest, ATeacherIsWithinTenPercentOfWhatRanksAllocate) {
+  const nlohmann::json base = medium(1, "ddp");
+  train(base, "base");
+  for (const std::string strategy : {"ddp", "zero1", "zero3"}) {
+    for (const auto& [ranks, precision] : {std::pair(1, "fp32"), std::pair(2, "bf16")}) {
+      nlohmann::json job = medium(ranks, strategy);
+      job["train"]["precision"] = precision;
+      job["train"]["task"] = "distill";
+      job["train"]["distill"] = {{"teacher", folder_.path("base/model")}};
+      job["train"]["data"].update({{"format", "tokens"}, {"train", rows()}});
+      job["train"]["model"]["config"]["num_hidden_layers"] = 2;
+      const std::string name = "taught-" + strategy + precision;
+      const auto estimated = static_cast<double>(estimate(job).buffers());
+      for (const std::string& log : train(job, name)) {
+        EXPECT_NEAR(static_cast<double>(read_memory(log, "end")["buffer_peak_bytes"]), estimated,
+                    kBound * estimated)
+            << name;
+      }
     }
   }
 }

@@ -10,7 +10,7 @@ using testing::HasSubstr;
 using PreferenceBitsFullTest = PairsTest;
 
 TEST_F(PreferenceBitsFullTest, PairsOnAnyRankCountAndStrategy) {
-  for (const std::string name : {"dpo", "orpo"}) {
+  for (const std::string name : {"dpo", "orpo", "reward"}) {
     train(job({"ddp", 0, 1}, task(name)), name);
     const std::string last = read_curve(folder_.path(name)).back();
     EXPECT_THAT(last, HasSubstr("\"validation_reward_accuracy\": "));

@@ -31,7 +31,7 @@ ino_t inode_of(const std::string& path) {
 
 TEST_F(PreferenceBitsTest, PairsOnOneRankAndShared) {
   for (const auto& [name, sharing] : std::vector<std::pair<std::string, Sharing>>{
-           {"dpo", {"zero3", 0, 2}}, {"orpo", {"zero3", 2, 4}}}) {
+           {"dpo", {"zero3", 0, 2}}, {"orpo", {"zero3", 2, 4}}, {"reward", {"zero3", 0, 4}}}) {
     train(job({"ddp", 0, 1}, task(name)), name);
     const std::string last = read_curve(folder_.path(name)).back();
     EXPECT_THAT(last, HasSubstr("\"validation_reward_accuracy\": "));

@@ -100,10 +100,17 @@ void run_loss(const KernelTable& table, Arrays& arrays) {
   std::iota(labels.begin(), labels.end(), 0);
   for (size_t row = 0; row < labels.size(); row += 5) labels[row] = -1;
   float* const logits = arrays.random(kRows * kChannels, 1, 30);
-  const auto loss = static_cast<float>(
-      table.cross_entropy(kRows, kChannels, arrays.copy_of(labels), 0.3F, logits));
+  const int32_t* const rows = arrays.copy_of(labels);
+  const auto loss = static_cast<float>(table.cross_entropy(kRows, kChannels, rows, 0.3F, logits));
   arrays.keep(logits, kRows * kChannels);
   arrays.keep(&loss, 1);
+  float* const taught = arrays.random(kRows * kChannels, 2, 10);
+  float* const teacher = arrays.random(kRows * kChannels, 3, 10);
+  const DistillFactors factors{.alpha = 0.7F, .temperature = 2.5F};
+  const auto divergence =
+      static_cast<float>(table.distill(kRows, kChannels, rows, factors, 0.3F, teacher, taught));
+  arrays.keep(taught, kRows * kChannels);
+  arrays.keep(&divergence, 1);
 }
 
 void run_embedding(const KernelTable& table, Arrays& arrays) {

@@ -46,6 +46,8 @@
   void softmax(int64_t rows, int64_t n, float* x);                                                 \
   double cross_entropy(int64_t rows, int64_t vocab, const int32_t* labels, float scale,            \
                        float* logits);                                                             \
+  double distill(int64_t rows, int64_t vocab, const int32_t* labels,                               \
+                 const DistillFactors& factors, float scale, float* teacher, float* logits);       \
   void narrow(int64_t n, const float* x, Values y);                                                \
   void widen(int64_t n, ConstValues x, float* y);                                                  \
   void add_in_place(int64_t n, const float* x, float* y);                                          \
@@ -78,11 +80,12 @@
     .gelu_backward = &set::gelu_backward, .softcap_forward = &set::softcap_forward,               \
     .softcap_backward = &set::softcap_backward, .embedding_forward = &set::embedding_forward,     \
     .embedding_backward = &set::embedding_backward, .softmax = &set::softmax,                     \
-    .cross_entropy = &set::cross_entropy, .narrow = &set::narrow, .widen = &set::widen,           \
-    .add_in_place = &set::add_in_place, .add_scaled = &set::add_scaled, .scale = &set::scale,     \
-    .shift = &set::shift, .add_to_rows = &set::add_to_rows, .sum_columns = &set::sum_columns,     \
-    .copy_columns = &set::copy_columns, .dropout = &set::dropout, .adamw = &set::adamw,           \
-    .adam = &set::adam, .sgd = &set::sgd, .sum_squares_chunks = &set::sum_squares_chunks,         \
+    .cross_entropy = &set::cross_entropy, .distill = &set::distill, .narrow = &set::narrow,       \
+    .widen = &set::widen, .add_in_place = &set::add_in_place, .add_scaled = &set::add_scaled,     \
+    .scale = &set::scale, .shift = &set::shift, .add_to_rows = &set::add_to_rows,                 \
+    .sum_columns = &set::sum_columns, .copy_columns = &set::copy_columns,                         \
+    .dropout = &set::dropout, .adamw = &set::adamw, .adam = &set::adam, .sgd = &set::sgd,         \
+    .sum_squares_chunks = &set::sum_squares_chunks,                                               \
     .attention_scratch_elems = &set::attention_scratch_elems,                                     \
     .attention_forward = &set::attention_forward, .attention_backward = &set::attention_backward  \
   }

@@ -8,18 +8,24 @@
 namespace lockstep::runtime::LOCKSTEP_ISA {
 namespace {
 
+constexpr double kLn2 = 0.69314718055994530942;
+
 struct RowSum {
   float top;  // the largest element
   float sum;  // of what softmax_row() took e^(x - top) for
 };
 
-// Replaces the n elements of a row by `scale` times their softmax.
-LOCKSTEP_INLINE RowSum softmax_row(int64_t n, float scale, float* row) {
+LOCKSTEP_INLINE float top_of_row(int64_t n, const float* row) {
   Vec most = broadcast(row[0]);
   for_each_vec(n, [&](int64_t i, auto lanes) {
     most = max(select(lanes, load(row + i, lanes), most), most);
   });
-  const float top = max_lanes(most);
+  return max_lanes(most);
+}
+
+// Replaces the n elements of a row by `scale` times their softmax.
+LOCKSTEP_INLINE RowSum softmax_row(int64_t n, float scale, float* row) {
+  const float top = top_of_row(n, row);
   Vec sums = zero();
   for_each_vec(n, [&](int64_t i, auto lanes) {
     const Vec p = exp(load(row + i, lanes) - broadcast(top));
@@ -43,9 +49,62 @@ LOCKSTEP_INLINE double cross_entropy_row(int64_t vocab, int32_t label, float sca
   const float label_logit = row[label];
   const RowSum softmax = softmax_row(vocab, scale, row);
   subtract_once(row, label, scale);
-  constexpr double kLn2 = 0.69314718055994530942;
   return kLn2 * log2(static_cast<double>(softmax.sum)) +
          (static_cast<double>(softmax.top) - static_cast<double>(label_logit));
+}
+
+// The loss of one row; `row` is replaced by its gradient, and `teacher` by what its probabilities
+// are proportional to. The divergence is the teacher's mean of the difference of both logarithms.
+LOCKSTEP_INLINE double distill_row(int64_t vocab, int32_t label, DistillFactors factors,
+                                   float scale, float* teacher, float* row) {
+  if (label < 0) {
+    for_each_vec(vocab, [&](int64_t i, auto lanes) { store(row + i, zero(), lanes); });
+    return 0;
+  }
+  const float label_logit = row[label];
+  const float top = top_of_row(vocab, row);
+  const Vec minus_top = broadcast(-top);
+  const Vec minus_teacher_top = broadcast(-top_of_row(vocab, teacher));
+  const Vec inverse = broadcast(1.0F / factors.temperature);
+  Vec sums = zero();          // of e^logit
+  Vec warm_sums = zero();     // of e^(logit / temperature)
+  Vec teacher_sums = zero();  // the same of the teacher
+  Vec dots = zero();          // of the teacher's, times the difference of the logits
+  for_each_vec(vocab, [&](int64_t i, auto lanes) {
+    const Vec logit = load(row + i, lanes) + minus_top;
+    const Vec warm = logit * inverse;
+    const Vec told = (load(teacher + i, lanes) + minus_teacher_top) * inverse;
+    const Vec weight = exp(told);
+    sums = sums + select(lanes, exp(logit), zero());
+    warm_sums = warm_sums + select(lanes, exp(warm), zero());
+    teacher_sums = teacher_sums + select(lanes, weight, zero());
+    dots = dots + select(lanes, weight * (told - warm), zero());
+    store(teacher + i, weight, lanes);
+  });
+  const float sum = sum_lanes(sums);
+  const float warm_sum = sum_lanes(warm_sums);
+  const float teacher_sum = sum_lanes(teacher_sums);
+  const double dot = static_cast<double>(sum_lanes(dots));
+  const float of_label = scale * (1.0F - factors.alpha);
+  const float of_teacher = scale * factors.alpha * factors.temperature;
+  const Vec own = broadcast(of_label / sum);
+  const Vec warm_own = broadcast(of_teacher / warm_sum);
+  const Vec minus_theirs = broadcast(-of_teacher / teacher_sum);
+  for_each_vec(vocab, [&](int64_t i, auto lanes) {
+    const Vec logit = load(row + i, lanes) + minus_top;
+    const Vec difference =
+        fma(load(teacher + i, lanes), minus_theirs, exp(logit * inverse) * warm_own);
+    store(row + i, fma(exp(logit), own, difference), lanes);
+  });
+  subtract_once(row, label, of_label);
+  const double cross_entropy = kLn2 * log2(static_cast<double>(sum)) +
+                               (static_cast<double>(top) - static_cast<double>(label_logit));
+  const double divergence =
+      dot / static_cast<double>(teacher_sum) +
+      kLn2 * (log2(static_cast<double>(warm_sum)) - log2(static_cast<double>(teacher_sum)));
+  const double alpha = static_cast<double>(factors.alpha);
+  const double temperature = static_cast<double>(factors.temperature);
+  return (1 - alpha) * cross_entropy + alpha * temperature * temperature * divergence;
 }
 
 template <class W, class T>
@@ -244,6 +303,16 @@ double cross_entropy(int64_t rows, int64_t vocab, const int32_t* labels, float s
   return sum_of_rows(
       rows, LOCKSTEP_KERNEL(int64_t row)->double {
         return cross_entropy_row(vocab, labels[row], scale, logits + row * vocab);
+      });
+}
+
+double distill(int64_t rows, int64_t vocab, const int32_t* labels, const DistillFactors& factors,
+               float scale, float* teacher, float* logits) {
+  const DistillFactors own = factors;  // what runs elsewhere keeps no reference
+  return sum_of_rows(
+      rows, LOCKSTEP_KERNEL(int64_t row)->double {
+        return distill_row(vocab, labels[row], own, scale, teacher + row * vocab,
+                           logits + row * vocab);
       });
 }
 

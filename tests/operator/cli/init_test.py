@@ -15,7 +15,7 @@ def whole_conversation():
     terminal = Terminal("init", stdout="stdout")
     terminal.answer("Name of the job [train]: ", "Not_A_Name\n")
     terminal.answer("Name of the job [train]: ", "mine\n")
-    terminal.answer("(pretrain | sft | dpo | orpo) [pretrain]: ", "\n")
+    terminal.answer("(pretrain | sft | dpo | orpo | reward) [pretrain]: ", "\n")
     terminal.answer("[small]: ", "tiny\n")
     terminal.answer("texts/*.txt: ", b"caf\xe9.txt\n")
     terminal.answer("texts/*.txt: ", "missing.txt\n")

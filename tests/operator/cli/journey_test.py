@@ -20,7 +20,7 @@ def shows(what, *arguments):
 def journey():
     terminal = Terminal("init")
     terminal.answer("Name of the job [train]: ", "first\n")
-    terminal.answer("(pretrain | sft | dpo | orpo) [pretrain]: ", "\n")
+    terminal.answer("(pretrain | sft | dpo | orpo | reward) [pretrain]: ", "\n")
     terminal.answer("[small]: ", "tiny\n")
     terminal.answer("texts/*.txt: ", "corpus.txt\n")
     terminal.answer("Tokens of a sequence [256]: ", "64\n")

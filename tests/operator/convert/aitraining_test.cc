@@ -144,6 +144,36 @@ TEST(AitrainingTest, PairsOfAnswersAreDpoOrOrpo) {
   EXPECT_EQ(field(orpo, "train.task"), "orpo");
 }
 
+TEST(AitrainingTest, RewardModelsLearnFromPairsTooWithoutAdapters) {
+  const std::string reward =
+      "task: llm-reward\nproject_name: x\nbase_model: /m\n"
+      "data:\n  path: /data/pairs.jsonl\n  chat_template: tokenizer\n"
+      "  column_mapping: {text_column: good, rejected_text_column: bad}\n";
+  const Imported imported = import_valid(reward, "aitraining");
+  EXPECT_EQ(refusals(imported), "");
+  EXPECT_EQ(field(imported, "train.task"), "reward");
+  EXPECT_EQ(field(imported, "train.data.columns"), json({{"chosen", "good"}, {"rejected", "bad"}}));
+  EXPECT_EQ(refusals(import_valid(reward + "params: {peft: true, lora_r: 8}\n", "aitraining")),
+            "params.lora_r params.peft");
+}
+
+TEST(AitrainingTest, DistillationNamesItsTeacher) {
+  const std::string distill =
+      "task: llm-distillation\nproject_name: x\nbase_model: /m\n"
+      "data: {path: /data/chats.jsonl, chat_template: tokenizer}\n";
+  const Imported imported = import_valid(
+      distill + "params: {use_distillation: true, teacher_model: org/large, distill_alpha: 0.4}\n",
+      "aitraining");
+  EXPECT_EQ(refusals(imported), "");
+  EXPECT_EQ(field(imported, "train.task"), "distill");
+  EXPECT_EQ(field(imported, "train.distill.teacher"), "hf://org/large");
+  EXPECT_EQ(field(imported, "train.distill.alpha"), 0.4);
+  EXPECT_EQ(field(imported, "train.distill.temperature"), 3) << "AITraining's default";
+  EXPECT_THAT(fate(imported, "params.use_distillation"), HasSubstr("changed"));
+  EXPECT_EQ(field(import_valid(distill, "aitraining"), "train.distill.teacher"), "/models/teacher")
+      << "to be changed";
+}
+
 // AITraining's own default of the trainer takes nothing from a task that says which it is.
 TEST(AitrainingTest, ATaskThatSaysWhichIsNotUndoneByADefaultTrainer) {
   for (const std::string task : {"sft", "llm-sft", "dpo"}) {

@@ -54,7 +54,7 @@ TEST(InterviewTest, EnterTakesEveryDefaultButTheData) {
 }
 
 TEST(InterviewTest, AWrongAnswerIsAskedAgainWithTheReason) {
-  Person person{.lines = {"My Job", "my-job", "reward", "", "", "corpus.txt", "0", "64", "x", "3",
+  Person person{.lines = {"My Job", "my-job", "grpo", "", "", "corpus.txt", "0", "64", "x", "3",
                           "8", "9", "-1", "5", ""}};
   const auto answers = interview({}, person.talk(), checks());
   ASSERT_TRUE(answers.has_value());
@@ -62,7 +62,7 @@ TEST(InterviewTest, AWrongAnswerIsAskedAgainWithTheReason) {
   EXPECT_EQ(answer_to(Topic::kSteps, *answers), "5");
   EXPECT_EQ(person.told.size(), 6U) << ::testing::PrintToString(person.told);
   EXPECT_THAT(person.told, Contains(HasSubstr("cannot share evenly")));
-  EXPECT_THAT(person.told, Contains(HasSubstr("reward")));
+  EXPECT_THAT(person.told, Contains(HasSubstr("grpo")));
   EXPECT_THAT(checks().check(job_text(*answers)), IsEmpty());
 }
 

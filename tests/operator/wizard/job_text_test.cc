@@ -97,7 +97,7 @@ TEST(JobTextTest, AWrongAnswerStandsWhereItIsComplainedOf) {
               ElementsAre(HasSubstr("spec.ranks: ")));
   EXPECT_THAT(errors_of(job_text(with({{Topic::kSteps, "1 # or\n  more: 2"}}))),
               ElementsAre(HasSubstr("spec.train.steps: ")));
-  EXPECT_THAT(errors_of(job_text(with({{Topic::kTask, "reward"}}))),
+  EXPECT_THAT(errors_of(job_text(with({{Topic::kTask, "grpo"}}))),
               ElementsAre(HasSubstr("spec.train.task: ")));
   EXPECT_THAT(errors_of(job_text(with({{Topic::kName, "No_Name"}}))),
               ElementsAre(HasSubstr("metadata.name: ")));

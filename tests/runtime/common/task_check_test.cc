@@ -134,6 +134,42 @@ TEST(TaskCheckTest, PairsAreSamplesOfTheirOwn) {
   EXPECT_EQ(decode_train(train).task, Task::kOrpo);
 }
 
+TEST(TaskCheckTest, ARewardModelHasAScoreInPlaceOfAHead) {
+  json train = dpo();
+  train["task"] = "reward";
+  train["model"]["config"]["tie_word_embeddings"] = true;
+  train["preference"] = {{"centerCoefficient", 0.01}};
+  ASSERT_THAT(check_train(train, 1, "t"), IsEmpty());
+  const TrainConfig config = decode_train(train);
+  EXPECT_EQ(config.task, Task::kReward);
+  EXPECT_EQ(config.preference.center_coefficient, 0.01);
+  EXPECT_FALSE(config.data.packing);
+  EXPECT_EQ(micro_batch_rows(config), 2 * config.batch.micro_batch_size);
+  EXPECT_TRUE(config.model.has_score);
+  EXPECT_FALSE(config.model.tie_word_embeddings) << "there is no head to tie";
+  train["task"] = "dpo";
+  train.erase("preference");
+  EXPECT_FALSE(decode_train(train).model.has_score);
+}
+
+TEST(TaskCheckTest, DistillationIsFineTuningBesideATeacher) {
+  json train = sft();
+  train["task"] = "distill";
+  train["distill"] = {{"teacher", "/models/big"}};
+  ASSERT_THAT(check_train(train, 1, "t"), IsEmpty());
+  const TrainConfig usual = decode_train(train);
+  EXPECT_EQ(usual.task, Task::kDistill);
+  EXPECT_EQ(usual.data.loss, Loss::kResponse);
+  EXPECT_FALSE(usual.data.packing);
+  EXPECT_EQ(usual.distill.teacher, "/models/big");
+  EXPECT_EQ(usual.distill.temperature, 2);
+  EXPECT_EQ(usual.distill.alpha, 0.5);
+  train["distill"].update({{"temperature", 1.5}, {"alpha", 1}});
+  train["data"].update({{"columns", {{"messages", "m"}}}, {"loss", "all"}});
+  ASSERT_THAT(check_train(train, 1, "t"), IsEmpty());
+  EXPECT_EQ(decode_train(train).distill.temperature, 1.5);
+}
+
 TEST(TaskCheckTest, WhatPairsDoNotGoWithIsRefusedByName) {
   struct Row {
     const char* task;
@@ -141,11 +177,11 @@ TEST(TaskCheckTest, WhatPairsDoNotGoWithIsRefusedByName) {
     const char *field, *said;
   };
   const std::vector<Row> table = {
-      {"sft", {{"preference", {{"beta", 1}}}}, "t.preference", "needs task dpo or orpo"},
+      {"sft", {{"preference", {{"beta", 1}}}}, "t.preference", "needs task dpo, orpo or reward"},
       {"sft",
        {{"data", {{"columns", {{"chosen", "c"}}}}}},
        "t.data.columns.chosen",
-       "needs task dpo or orpo"},
+       "needs task dpo, orpo or reward"},
       {"dpo",
        {{"data", {{"columns", {{"completion", "c"}}}}}},
        "t.data.columns.completion",
@@ -169,6 +205,37 @@ TEST(TaskCheckTest, WhatPairsDoNotGoWithIsRefusedByName) {
        "t.preference.labelSmoothing",
        "needs task dpo and lossType sigmoid"},
       {"dpo", {{"preference", {{"beta", 0}}}}, "t.preference.beta", "must be greater than 0"},
+      {"reward",
+       {{"preference", {{"beta", 0.5}}}},
+       "t.preference.beta",
+       "needs task dpo or orpo, found 0.5"},
+      {"orpo",
+       {{"preference", {{"centerCoefficient", 0.01}}}},
+       "t.preference.centerCoefficient",
+       "needs task reward, found 0.01"},
+      {"reward",
+       {{"preference", {{"lossType", "hinge"}}}},
+       "t.preference.lossType",
+       "needs task dpo, found \"hinge\""},
+      {"reward",
+       {{"data", {{"format", "tokens"}}}},
+       "t.data.format",
+       "task reward needs auto or messages"},
+      {"reward",
+       {{"model", {{"config", {{"model_type", "granite"}}}}}},
+       "t.task",
+       "reward: Transformers has no granite whose head tells one number"},
+      {"distill", json::object(), "t.distill.teacher", "is required: the task is distill"},
+      {"sft", {{"distill", {{"teacher", "/big"}}}}, "t.distill", "needs task distill"},
+      {"distill",
+       {{"distill", {{"teacher", "/big"}, {"alpha", 1.5}}}},
+       "t.distill.alpha",
+       "must be"},
+      {"distill", {{"distill", {{"teacher", "hf://no such"}}}}, "t.distill.teacher", ""},
+      {"distill",
+       {{"distill", {{"teacher", "/big"}}}, {"data", {{"columns", {{"chosen", "c"}}}}}},
+       "t.data.columns.chosen",
+       "needs task dpo, orpo or reward"},
   };
   for (const Row& row : table) {
     json train = sft();

@@ -246,7 +246,6 @@ TEST(TrainConfigTest, LossScaleIsFilledUpWithItsDefaults) {
 TEST(TrainConfigTest, WhatIsKnownButNotHonouredIsRefusedAsNotSupported) {
   const std::vector<std::pair<const char*, json>> table = {
       {"/precision", "fp8"},
-      {"/task", "reward"},
       {"/model/config/torch_dtype", "bfloat16"},
       {"/parallelism/strategy", "fsdp"},
       {"/communication/backend", "nccl"},

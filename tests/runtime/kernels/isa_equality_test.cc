@@ -176,6 +176,20 @@ TEST(IsaEqualityTest, CrossEntropy) {
   }
 }
 
+TEST(IsaEqualityTest, Distill) {
+  const DistillFactors factors{.alpha = 0.7F, .temperature = 2.5F};
+  for (const int64_t vocab : {2, 16, 263}) {
+    const std::vector<int32_t> labels = {0, 1, -1, static_cast<int32_t>(vocab - 1), 1};
+    expect_same_bits_everywhere("distill", [&](const KernelTable& table, int64_t offset) {
+      Shifted logits(random_floats(kRows * vocab, 1, 30), offset);
+      Shifted teacher(random_floats(kRows * vocab, 2, 30), offset);
+      const double loss =
+          table.distill(kRows, vocab, labels.data(), factors, 0.3F, teacher.data(), logits.data());
+      return join({logits.values(), halves_of({loss})});
+    });
+  }
+}
+
 TEST(IsaEqualityTest, AdamAndAdamW) {
   AdamStep step{.lr = 3e-4, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
   step.gradient_scale = 0.37;

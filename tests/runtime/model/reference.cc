@@ -155,6 +155,23 @@ at::Tensor feed_forward(const common::ModelConfig& config, const LayerWeights& w
   return weights.product(act, TensorRole::kDown, TensorRole::kDownBias);
 }
 
+at::Tensor final_norm(const common::ModelConfig& config, const std::vector<at::Tensor>& weights,
+                      const at::Tensor& x) {
+  const bool is_layer = common::family_of(config).norm == common::NormKind::kLayer;
+  return norm(config, x, weights[0], is_layer ? weights[1] : at::Tensor());
+}
+
+// [batch * seq, vocab].
+at::Tensor head_logits(const common::ModelConfig& config, const std::vector<at::Tensor>& weights,
+                       const at::Tensor& x) {
+  at::Tensor logits =
+      at::matmul(final_norm(config, weights, x), weights.back().t()) / config.logits_scaling;
+  if (config.logit_softcap > 0) {
+    logits = at::tanh(logits / config.logit_softcap) * config.logit_softcap;
+  }
+  return logits.reshape({-1, config.vocab_size});
+}
+
 }  // namespace
 
 std::vector<at::Tensor> leaves(const Unit& unit, std::span<const float> flat) {
@@ -206,14 +223,28 @@ at::Tensor decoder_layer(const common::ModelConfig& config, int64_t index,
 
 at::Tensor head_loss(const common::ModelConfig& config, const std::vector<at::Tensor>& weights,
                      const at::Tensor& x, const at::Tensor& labels) {
-  const bool is_layer = common::family_of(config).norm == common::NormKind::kLayer;
-  const at::Tensor normed = norm(config, x, weights[0], is_layer ? weights[1] : at::Tensor());
-  at::Tensor logits = at::matmul(normed, weights.back().t()) / config.logits_scaling;
-  if (config.logit_softcap > 0) {
-    logits = at::tanh(logits / config.logit_softcap) * config.logit_softcap;
-  }
-  return at::cross_entropy_loss(logits.reshape({-1, config.vocab_size}), labels, /*weight=*/{},
+  return at::cross_entropy_loss(head_logits(config, weights, x), labels, /*weight=*/{},
                                 at::Reduction::Sum, /*ignore_index=*/-100);
+}
+
+at::Tensor scores(const common::ModelConfig& config, const std::vector<at::Tensor>& weights,
+                  const at::Tensor& x, const at::Tensor& rows) {
+  const at::Tensor scored = x.reshape({-1, config.hidden_size}).index_select(0, rows);
+  return at::matmul(final_norm(config, weights, scored), weights.back().t()).squeeze(-1);
+}
+
+at::Tensor distilled_loss(const common::ModelConfig& config, const std::vector<at::Tensor>& weights,
+                          const at::Tensor& x, const at::Tensor& labels, const at::Tensor& teacher,
+                          double alpha, double temperature) {
+  const at::Tensor logits = head_logits(config, weights, x);
+  const at::Tensor own = at::log_softmax(logits / temperature, -1);
+  const at::Tensor told = at::log_softmax(teacher / temperature, -1);
+  const at::Tensor divergence = (told.exp() * (told - own)).sum(-1);
+  const at::Tensor learned = labels.ge(0).to(at::kDouble);
+  const at::Tensor cross_entropy = at::cross_entropy_loss(
+      logits, labels, /*weight=*/{}, at::Reduction::Sum, /*ignore_index=*/-100);
+  return cross_entropy * (1 - alpha) +
+         (divergence * learned).sum() * (alpha * temperature * temperature);
 }
 
 double relative_error(std::span<const float> actual, const at::Tensor& expected) {

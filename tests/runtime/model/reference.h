@@ -33,6 +33,17 @@ at::Tensor decoder_layer(const common::ModelConfig& config, int64_t index,
 at::Tensor head_loss(const common::ModelConfig& config, const std::vector<at::Tensor>& weights,
                      const at::Tensor& x, const at::Tensor& labels);
 
+// The numbers that a head with a score tells of `rows` of x, [rows.size()].
+//   x: [batch, seq, hidden]; rows: int64, of batch * seq.
+at::Tensor scores(const common::ModelConfig& config, const std::vector<at::Tensor>& weights,
+                  const at::Tensor& x, const at::Tensor& rows);
+
+// As head_loss(), mixed with what a teacher says: see distill() in kernels/elementwise.h.
+//   teacher: its logits, [batch * seq, vocab].
+at::Tensor distilled_loss(const common::ModelConfig& config, const std::vector<at::Tensor>& weights,
+                          const at::Tensor& x, const at::Tensor& labels, const at::Tensor& teacher,
+                          double alpha, double temperature);
+
 // max|actual - expected| / max|expected|; max|actual| where all of `expected` is zero.
 double relative_error(std::span<const float> actual, const at::Tensor& expected);
 

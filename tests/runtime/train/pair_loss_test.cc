@@ -137,6 +137,48 @@ TEST(PairLossTest, OrpoLearnsThePromptsOfChosenRowsToo) {
   EXPECT_EQ(labels_of_pairs(Task::kDpo, batch), batch.labels);
 }
 
+// Of two_pairs() the last tokens are in places 4, 8 - 5, 4 and 2: see their labels.
+TEST(PairLossTest, TheScoreOfARowIsThatOfItsLastTokenButForPadding) {
+  const MicroBatch batch = two_pairs();
+  PairFigures figures;
+  const auto ends_for = [&](int32_t pad_token) {
+    const PairTerms terms{.task = Task::kReward, .pad_token = pad_token};
+    return pair_loss(terms, batch, figures).ends;
+  };
+  EXPECT_THAT(ends_for(-1), ElementsAre(5, 9, 15, 18, 30));
+  EXPECT_THAT(ends_for(7), ElementsAre(5, 8, 15, 18, 30)) << "7 ends the second row";
+  EXPECT_THAT(ends_for(2), ElementsAre(5, 9, 15, 17, 30));
+  EXPECT_THAT(labels_of_pairs(Task::kReward, batch), batch.labels);
+}
+
+TEST(PairLossTest, RewardsAreComparedAndKeptAroundZero) {
+  const MicroBatch batch = two_pairs();
+  const PairTerms terms{.task = Task::kReward, .preference = {.center_coefficient = 0.25}};
+  const std::vector<double> scores = {1.5, -0.5, 0.25, 2, 9};
+  const auto loss_of = [](double chosen, double rejected) {
+    const double sum = chosen + rejected;
+    return std::log1p(std::exp(rejected - chosen)) + 0.25 * sum * sum;
+  };
+  PairFigures figures;
+  const SpanLoss loss = pair_loss(terms, batch, figures);
+  std::vector<double> weights(scores.size(), 0.0);
+  EXPECT_DOUBLE_EQ(loss.weigh(scores, weights), loss_of(1.5, -0.5) + loss_of(0.25, 2));
+  EXPECT_EQ(figures.reward_chosen, 1.75);
+  EXPECT_EQ(figures.reward_rejected, 1.5);
+  EXPECT_EQ(figures.accuracy, 1);
+  EXPECT_EQ(weights.back(), 0) << "what is behind the pairs";
+  std::vector<double> unused(scores.size(), 0.0);
+  for (std::size_t i = 0; i + 1 < scores.size(); ++i) {
+    constexpr double kStep = 1e-5;
+    std::vector<double> more = scores;
+    std::vector<double> less = scores;
+    more[i] += kStep;
+    less[i] -= kStep;
+    EXPECT_NEAR(weights[i], (loss.weigh(more, unused) - loss.weigh(less, unused)) / (2 * kStep),
+                1e-8);
+  }
+}
+
 TEST(PairLossTest, LogProbabilitiesAreThoseOfTheAnswers) {
   std::vector<double> log_probs;
   const MicroBatch batch = two_pairs();
@@ -149,12 +191,10 @@ TEST(PairLossTest, LogProbabilitiesAreThoseOfTheAnswers) {
 
 // The reference is that of all data, by the numbers of the samples.
 TEST(PairLossTest, ABatchTakesTheReferenceOfItsSamples) {
-  common::TrainConfig config;
-  config.task = Task::kDpo;
   const MicroBatch batch = two_pairs();
   PairFigures figures;
   const std::vector<double> reference = {0, 0, -6, -3, 0, 0, 0, 0, -5, -4.5};
-  const PairBatch pairs(config, batch, reference, 0, figures);
+  const PairBatch pairs({.task = Task::kDpo}, batch, reference, figures);
   MicroBatchIo io;
   pairs.give_to(io);
   const std::vector<double> sums = {9, 5, 9, 4.5, 9, 6, 3, 0};

@@ -153,5 +153,31 @@ TEST_F(PretrainedWeightsTest, WhatDoesNotFitTheModelIsRefusedByFileAndTensor) {
   }
 }
 
+// A model for sequence classification takes a whole one's directory, or one of its own kind.
+TEST_F(PretrainedWeightsTest, AScoreMayBeMissingAndAHeadLeftOver) {
+  ModelConfig config = odd_model().config;
+  const TestTensors whole = tensors_of(config, random_params(config, 4));
+  config.has_score = true;
+  const UnitBuffers params = random_params(config, 4);
+  expect_weights(tensors_of(config, params), config, params);
+
+  const auto weights = open(whole, config);
+  ASSERT_TRUE(weights) << weights.error().message;
+  const auto head = static_cast<int64_t>(params.size()) - 1;
+  EXPECT_TRUE(weights->lacks_some(head));
+  EXPECT_FALSE(weights->lacks_some(head - 1));
+  std::vector<float> values(params.back().size(), 7.0F);
+  ASSERT_TRUE(weights->read(head, 0, values));
+  const auto hidden = static_cast<std::size_t>(config.hidden_size);
+  EXPECT_TRUE(
+      std::equal(values.begin(), values.begin() + config.hidden_size, params.back().begin()));
+  EXPECT_EQ(std::vector<float>(values.begin() + config.hidden_size, values.end()),
+            std::vector<float>(hidden, 7.0F));
+
+  TestTensors two_labels = tensors_of(config, params);
+  two_labels["score.weight"].shape = {2, 24};
+  EXPECT_THAT(refusal(two_labels, config).message, HasSubstr("tensor score.weight has shape"));
+}
+
 }  // namespace
 }  // namespace lockstep::runtime

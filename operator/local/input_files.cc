@@ -1,10 +1,12 @@
 #include "operator/local/input_files.h"
 
+#include <cstddef>
 #include <filesystem>
 #include <system_error>
 
 #include <glob.h>
 
+#include "runtime/common/document.h"
 #include "runtime/common/hub_inputs.h"
 #include "runtime/common/teacher_model.h"
 #include "runtime/common/train_config.h"
@@ -55,23 +57,32 @@ common::Problem model_problem(const char* field, const common::Error& error) {
           .hint = error.hint};
 }
 
+// `object[key]` is a path, folder or glob that the job calls `field`.
+void report_unmatched(const nlohmann::json& object, const char* key, const std::string& field,
+                      common::Problems& problems) {
+  if (!object.is_object() || !object.contains(key) || !object.at(key).is_string()) return;
+  const auto pattern = object.at(key).get<std::string>();
+  if (pattern.empty() || common::is_hub_reference(pattern) || matches_something(pattern)) return;
+  problems.push_back({.path = "spec.train." + field,
+                      .message = "nothing here matches '" + pattern + "'",
+                      .hint = kWherePathsStart,
+                      .warning = true});
+}
+
 }  // namespace
 
 common::Problems find_missing_inputs(const api::TrainingJob& job) {
   if (!job.spec.train.is_object()) return {};
   const nlohmann::json data = job.spec.train.value("data", nlohmann::json::object());
   common::Problems problems;
-  for (const std::string field : {"train", "validation"}) {
-    const auto found = data.find(field);
-    if (found == data.end() || !found->is_string()) continue;
-    const auto pattern = found->get<std::string>();
-    if (pattern.empty() || common::is_hub_reference(pattern)) continue;
-    if (matches_something(pattern)) continue;
-    problems.push_back({.path = "spec.train.data." + field,
-                        .message = "nothing here matches '" + pattern + "'",
-                        .hint = kWherePathsStart,
-                        .warning = true});
+  report_unmatched(data, "train", "data.train", problems);
+  const nlohmann::json sources = data.value("sources", nlohmann::json::array());
+  std::size_t index = 0;
+  for (const nlohmann::json& source : sources) {
+    report_unmatched(source, "path", common::item_path("data.sources", index++) + ".path",
+                     problems);
   }
+  report_unmatched(data, "validation", "data.validation", problems);
   report_missing(config_file_of(job), "model.path", problems);
   const std::string adapter = path_at(job, "/lora/path");
   report_missing(adapter.empty() ? "" : adapter + "/adapter_config.json", "lora.path", problems);

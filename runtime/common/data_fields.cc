@@ -40,11 +40,38 @@ Field columns_section() {
 Field held_out_fraction() {
   Field fraction = positive(number("validationFraction", 0, 1, 0,
                                    "In place of `validation`: this share of the documents (rows, "
-                                   "files, pairs) of `train` is held out, chosen by seed, to "
-                                   "measure the loss on; e.g. 0.05."));
+                                   "files, pairs) of `train`, or of each source, is held out, "
+                                   "chosen by seed, to measure the loss on; e.g. 0.05."));
   fraction.exclusive_maximum = true;
   fraction.default_value = nullptr;
   return fraction;
+}
+
+// Shorter paths than those of `train`: an API server reckons its rules for as many sources as there
+// may be.
+Field sources_list() {
+  Field path{.name = "path",
+             .doc = "Files, in the words of `train`.",
+             .required = true,
+             .min_length = 1,
+             .max_length = 1024};
+  Field source = object("", "Data, and how much of it.",
+                        {path, positive(number("weight", 0, 1e6, 1,
+                                               "Its share of the samples is this part of the sum "
+                                               "of all weights."))});
+  source.rules = {hub_rule("path", HubKind::kDataset)};
+  Field field{.name = "sources",
+              .type = FieldType::kList,
+              .doc =
+                  "In place of `train`: several sources that are mixed by weight, e.g. [{path: "
+                  "/data/web, weight: 3}, {path: /data/books}].",
+              .min_items = 1,
+              .max_items = 16,
+              .element = {std::move(source)},
+              .list_key = "path"};
+  field.rules = {{"self.all(s, s.weight * 10000.0 >= self.map(t, t.weight).sum())",
+                  "a weight must be at least a ten-thousandth of their sum", ""}};
+  return field;
 }
 
 }  // namespace
@@ -66,10 +93,10 @@ Field data_section() {
           {.name = "train",
            .doc =
                "Files: a path, a folder or a glob with braces, e.g. /data/{a,b}/*.jsonl; or of a "
-               "data set on the hub: hf://ORG/NAME[@REVISION][/PATH].",
-           .required = true,
+               "data set on the hub: hf://ORG/NAME[@REVISION][/PATH]. Or give `sources`.",
            .min_length = 1,
            .max_length = 4096},
+          sources_list(),
           validation,
           held_out_fraction(),
           choice("format", {"auto", "text", "jsonl", "messages", "tokens"}, {},
@@ -94,6 +121,7 @@ Field data_section() {
       });
   field.rules = {hub_rule("train", HubKind::kDataset),
                  hub_rule("validation", HubKind::kDataset),
+                 {"has(self.train) != has(self.sources)", "give either train or sources", ""},
                  {"!has(self.validation) || !has(self.validationFraction)",
                   "validation and validationFraction exclude each other", ".validationFraction"}};
   return field;

@@ -1,9 +1,10 @@
 #include "runtime/common/hub_inputs.h"
 
 #include <algorithm>
-#include <array>
+#include <cstddef>
 #include <utility>
 
+#include "runtime/common/document.h"
 #include "runtime/common/train_relations.h"
 
 namespace lockstep::common {
@@ -11,20 +12,34 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::pair<const char*, HubKind>, 5> kHubFields = {
-    {{"model.path", HubKind::kModel},
-     {"tokenizer.path", HubKind::kModel},
-     {"distill.teacher", HubKind::kModel},
-     {"data.train", HubKind::kDataset},
-     {"data.validation", HubKind::kDataset}}};
+using HubField = std::pair<std::string, HubKind>;
 
+// A field's name may have an index in brackets.
 json::json_pointer pointer_of_field(std::string field) {
+  std::erase(field, ']');
   std::replace(field.begin(), field.end(), '.', '/');
+  std::replace(field.begin(), field.end(), '[', '/');
   return json::json_pointer("/" + field);
 }
 
+// The fields of `train` that may hold a reference.
+std::vector<HubField> hub_fields(const json& train) {
+  std::vector<HubField> fields = {{"model.path", HubKind::kModel},
+                                  {"tokenizer.path", HubKind::kModel},
+                                  {"distill.teacher", HubKind::kModel},
+                                  {"data.train", HubKind::kDataset}};
+  const json::json_pointer sources("/data/sources");
+  if (train.is_object() && train.contains(sources)) {
+    for (std::size_t i = 0; i < train.at(sources).size(); ++i) {
+      fields.emplace_back(item_path("data.sources", i) + ".path", HubKind::kDataset);
+    }
+  }
+  fields.emplace_back("data.validation", HubKind::kDataset);
+  return fields;
+}
+
 // What `train` has in `field` if that begins as a reference does; else empty.
-std::string reference_in(const json& train, const char* field) {
+std::string reference_in(const json& train, const std::string& field) {
   const json::json_pointer place = pointer_of_field(field);
   if (!train.is_object() || !train.contains(place) || !train.at(place).is_string()) return "";
   auto text = train.at(place).get<std::string>();
@@ -35,7 +50,7 @@ std::string reference_in(const json& train, const char* field) {
 
 std::vector<HubInput> hub_inputs(const json& train) {
   std::vector<HubInput> inputs;
-  for (const auto& [field, kind] : kHubFields) {
+  for (const auto& [field, kind] : hub_fields(train)) {
     std::string text = reference_in(train, field);
     if (text.empty()) continue;
     Result<HubReference> reference = parse_hub_reference(text, kind);
@@ -56,7 +71,7 @@ json with_fields(json train, const FieldTexts& texts) {
 }
 
 void check_hub_references(Relations& out) {
-  for (const auto& [field, kind] : kHubFields) {
+  for (const auto& [field, kind] : hub_fields(out.train)) {
     const std::string text = reference_in(out.train, field);
     if (text.empty()) continue;
     const Result<HubReference> reference = parse_hub_reference(text, kind);

@@ -13,12 +13,12 @@ namespace lockstep::common {
 
 // A field of `train` that holds a reference.
 struct HubInput {
-  std::string field;  // "model.path", "tokenizer.path", "distill.teacher", "data.train" or ...
+  std::string field;  // "model.path", "distill.teacher", "data.sources[0].path", ...
   std::string text;   // as written: "hf://..."
   HubReference reference;
 };
 
-// Those of `train`, in the order above; whatever is no reference is passed over.
+// Those of `train`, models first; whatever is no reference is passed over.
 std::vector<HubInput> hub_inputs(const nlohmann::json& train);
 
 // Texts for fields of `train`, by the names above.

@@ -262,6 +262,7 @@ Problems check_train_relations(const json& train, int64_t ranks, const std::stri
   check_lora(out);
   check_heads(out, resolved);
   check_model(out);
+  check_sources(out);
   check_task(out);
   check_preference(out);
   check_distill(out);

@@ -134,10 +134,23 @@ ConversationColumns decode_conversation_columns(const json& columns) {
           .rejected = columns.value("rejected", "")};
 }
 
+std::vector<DataSource> decode_sources(const json& data) {
+  if (!data.contains("sources")) {
+    return {{.path = data.at("train").get<std::string>(), .field = "data.train"}};
+  }
+  std::vector<DataSource> sources;
+  for (const json& source : data.at("sources")) {
+    sources.push_back({.path = source.at("path").get<std::string>(),
+                       .weight = source.at("weight").get<double>(),
+                       .field = item_path("data.sources", sources.size()) + ".path"});
+  }
+  return sources;
+}
+
 DataConfig decode_data(const json& data) {
   using Format = DataConfig::Format;
   const json& format = data.at("format");
-  return {.train = data.at("train").get<std::string>(),
+  return {.sources = decode_sources(data),
           .validation = data.value("validation", ""),
           .validation_fraction = data.value("validationFraction", 0.0),
           .format = format == "text"       ? Format::kText

@@ -55,12 +55,18 @@ struct ConversationColumns {
   std::string chosen, rejected;              // of a pair: two texts, or two lists of messages
 };
 
+struct DataSource {
+  std::string path;     // folder or glob (braces allowed)
+  double weight = 1;    // of the sum of those of all sources: its share of the samples
+  std::string field{};  // that names it, below `train`: "data.train" or "data.sources[1].path"
+};
+
 struct DataConfig {
   enum class Format { kAuto, kText, kJsonl, kMessages, kTokens };
   enum class Loss { kAll, kResponse };
-  std::string train;               // path, folder or glob (braces allowed)
-  std::string validation;          // the same; empty = none
-  double validation_fraction = 0;  // of `train`, held out; 0 = none. Never beside `validation`
+  std::vector<DataSource> sources{};  // one of data.train
+  std::string validation;             // path, folder or glob; empty = none
+  double validation_fraction = 0;  // of each source, held out; 0 = none. Never beside `validation`
   Format format = Format::kAuto;
   std::string text_column = "text";
   ConversationColumns conversation_columns;

@@ -49,6 +49,9 @@ void check_lora(Relations& out);
 //   train: with the model of its model.path as model.config, all of it right but for that.
 Problems check_lora_targets(const nlohmann::json& train, const std::string& prefix);
 
+// Whether the data comes from somewhere, and sources have weights that mean something together.
+void check_sources(Relations& out);
+
 // What the task asks of tokenizer and data.
 void check_task(Relations& out);
 // What tasks that learn from pairs ask, and what asks for them.

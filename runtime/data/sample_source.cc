@@ -6,11 +6,22 @@
 #include <string>
 #include <utility>
 
+#include "runtime/data/sample_order.h"
+
 namespace lockstep::runtime {
 
 using common::Error;
 using common::ErrorCode;
 using common::Result;
+
+namespace {
+
+// Sources are shuffled apart from each other; the first as if it were alone.
+uint64_t seed_of_source(int64_t seed, std::size_t source) {
+  return static_cast<uint64_t>(seed) + source * 0x9e3779b97f4a7c15u;
+}
+
+}  // namespace
 
 Result<void> fill_rows(const Samples& from, const std::vector<int64_t>& samples, int64_t most,
                        MicroBatch& to) {
@@ -54,21 +65,19 @@ Result<SampleSource> SampleSource::create(Samples samples, const SampleSourceOpt
   }
   if (samples.num_samples() < batch) {
     return Error{ErrorCode::kInvalidArgument,
-                 "the corpus has " + std::to_string(samples.source().num_tokens()) +
-                     " tokens, that is " + std::to_string(samples.num_samples()) +
-                     " samples of sequenceLength " + std::to_string(length) +
-                     ": less than one global batch of " + std::to_string(batch) + " samples",
+                 "the corpus has " + std::to_string(samples.num_tokens()) + " tokens, that is " +
+                     std::to_string(samples.num_samples()) + " samples of sequenceLength " +
+                     std::to_string(length) + ": less than one global batch of " +
+                     std::to_string(batch) + " samples",
                  "lower train.batch.globalBatchSize or train.data.sequenceLength, or add text to "
                  "train.data.train"};
   }
-  const SampleOrder order{.num_samples = samples.num_samples(),
-                          .seed = static_cast<uint64_t>(options.seed),
-                          .shuffle = options.shuffle};
-  return SampleSource(std::move(samples), options, order);
+  assert(options.shares.size() == samples.num_sources());
+  return SampleSource(std::move(samples), options);
 }
 
-SampleSource::SampleSource(Samples samples, const SampleSourceOptions& options, SampleOrder order)
-    : samples_(std::move(samples)), options_(options), order_(order) {}
+SampleSource::SampleSource(Samples samples, const SampleSourceOptions& options)
+    : samples_(std::move(samples)), options_(options), mixture_(options.shares) {}
 
 int64_t SampleSource::steps_in(double epochs) const {
   const double num_samples = epochs * static_cast<double>(samples_per_epoch());
@@ -78,13 +87,19 @@ int64_t SampleSource::steps_in(double epochs) const {
 
 SamplePosition SampleSource::locate(int64_t step, int64_t index) const {
   assert(step >= 0 && index >= 0 && index < options_.global_batch_size);
-  const int64_t at = step * options_.global_batch_size + index;
-  return SamplePosition{.epoch = at / samples_per_epoch(), .position = at % samples_per_epoch()};
+  const Mixture::Turn turn = mixture_.at(step * options_.global_batch_size + index);
+  const int64_t num_samples = samples_.num_samples_of(turn.source);
+  return {.source = turn.source,
+          .epoch = turn.before / num_samples,
+          .position = turn.before % num_samples};
 }
 
 int64_t SampleSource::sample_of(int64_t step, int64_t index) const {
   const SamplePosition at = locate(step, index);
-  return sample_at(order_, at.epoch, at.position);
+  const SampleOrder order{.num_samples = samples_.num_samples_of(at.source),
+                          .seed = seed_of_source(options_.seed, at.source),
+                          .shuffle = options_.shuffle};
+  return samples_.index_of({at.source, sample_at(order, at.epoch, at.position)});
 }
 
 Result<void> SampleSource::fill(int64_t step, int64_t micro_index, MicroBatch& to) const {

@@ -1,12 +1,13 @@
 // The samples of training in their order: what the micro-batches of a step consist of.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "runtime/common/result.h"
-#include "runtime/data/sample_order.h"
+#include "runtime/data/mixture.h"
 #include "runtime/data/samples.h"
 
 namespace lockstep::runtime {
@@ -16,12 +17,14 @@ struct SampleSourceOptions {
   int64_t micro_batch_size = 0;   // samples per micro-batch; divides global_batch_size
   bool shuffle = true;
   int64_t seed = 0;
+  std::vector<int64_t> shares = {1};  // of each source of the samples, as of mixture_shares()
 };
 
 // Where a global sample position lies.
 struct SamplePosition {
-  int64_t epoch = 0;
-  int64_t position = 0;  // in the epoch, before shuffling
+  std::size_t source = 0;
+  int64_t epoch = 0;     // pass over that source
+  int64_t position = 0;  // in the pass, before shuffling
 };
 
 // What one forward and backward is made of; rows of a sample lie one behind the other.
@@ -42,9 +45,10 @@ struct MicroBatch {
 common::Result<void> fill_rows(const Samples& from, const std::vector<int64_t>& samples,
                                int64_t most, MicroBatch& to);
 
-// Step s takes positions [s*G, s*G + G) of the endless sequence of epochs, each a permutation of
-// all samples: nothing is dropped between two epochs. So the data state is the step, on any rank
-// count.
+// Step s takes positions [s*G, s*G + G) of an endless sequence. A source gives its samples to it in
+// passes, each a permutation of all of them: nothing is dropped between two passes. Where there are
+// several, the mixture says whose turn it is (mixture.h). So the data state is the step, on any
+// rank count. An epoch is as many samples as all sources have: one pass if there is one source.
 class SampleSource {
  public:
   // Takes the samples. Errors: kInvalidArgument with the numbers if there are fewer than one global
@@ -52,7 +56,8 @@ class SampleSource {
   static common::Result<SampleSource> create(Samples samples, const SampleSourceOptions& options);
 
   const Samples& samples() const { return samples_; }
-  int64_t samples_per_epoch() const { return order_.num_samples; }
+  const Mixture& mixture() const { return mixture_; }
+  int64_t samples_per_epoch() const { return samples_.num_samples(); }
   int64_t num_micro_batches() const {
     return options_.global_batch_size / options_.micro_batch_size;
   }
@@ -73,11 +78,11 @@ class SampleSource {
   int64_t count_first_predictions(int64_t step) const;
 
  private:
-  SampleSource(Samples samples, const SampleSourceOptions& options, SampleOrder order);
+  SampleSource(Samples samples, const SampleSourceOptions& options);
 
   Samples samples_;
   SampleSourceOptions options_;
-  SampleOrder order_;
+  Mixture mixture_;
 };
 
 }  // namespace lockstep::runtime

@@ -1,9 +1,11 @@
 // Samples by index: which tokens of the data a row of a batch holds.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "runtime/common/result.h"
@@ -28,6 +30,7 @@ struct SampleRow {
 // not overlap, a document may go on in the next sample (where its positions start anew), and a tail
 // that does not fill a sample is left out. Without, sample i is document i, cut after T tokens or
 // filled up with places without loss; of pairs sample i is documents 2i and 2i + 1, a row each.
+// Those of several sources stand one source behind the other, and none reaches into two.
 // Reading is const and may be done from several threads.
 class Samples {
  public:
@@ -36,10 +39,28 @@ class Samples {
   static common::Result<Samples> create(std::unique_ptr<TokenSource> source,
                                         const SamplesOptions& options);
 
-  int64_t num_samples() const { return num_samples_; }
+  // The samples of each of `parts`, in their order; all of them have the same options.
+  static Samples join(std::vector<Samples> parts);
+
+  int64_t num_samples() const { return parts_.back().first_sample + parts_.back().num_samples; }
   int64_t rows_per_sample() const { return options_.rows_per_sample; }
   int64_t sequence_length() const { return options_.sequence_length; }
-  const TokenSource& source() const { return *source_; }
+  std::size_t num_sources() const { return parts_.size(); }
+  int64_t num_samples_of(std::size_t source) const { return parts_[source].num_samples; }
+  int64_t num_tokens() const;
+  int64_t num_documents() const;
+  // Identifies the data of all sources, as TokenSource::fingerprint().
+  std::string fingerprint() const;
+
+  // Where a sample lies.
+  struct Place {
+    std::size_t source = 0;
+    int64_t sample = 0;  // of those of the source
+  };
+  Place place_of(int64_t sample) const;
+  int64_t index_of(const Place& place) const {
+    return parts_[place.source].first_sample + place.sample;
+  }
 
   // Fills `row` with row `index`, the rows of sample i being those from i * rows_per_sample().
   // Returns whether it holds more than one document; if not, the positions are 0, 1, 2, ....
@@ -58,17 +79,21 @@ class Samples {
   Truncation truncation() const;
 
  private:
-  Samples(std::unique_ptr<TokenSource> source, const SamplesOptions& options, int64_t num_samples);
-  bool write_positions(int64_t begin, std::span<int32_t> positions) const;
-  // The tokens of the stream that row `index` holds.
+  struct Part {
+    std::unique_ptr<TokenSource> source;
+    int64_t num_samples = 0;
+    int64_t first_sample = 0;
+  };
+  Samples(const SamplesOptions& options, std::vector<Part> parts);
+  // The tokens of the stream of `source` that row `index` holds.
   struct Range {
+    const TokenSource& source;
     int64_t begin = 0, end = 0;
   };
   Range range_of(int64_t index) const;
 
-  std::unique_ptr<TokenSource> source_;
   SamplesOptions options_;
-  int64_t num_samples_ = 0;
+  std::vector<Part> parts_;  // ascending first_sample, none of them empty
 };
 
 }  // namespace lockstep::runtime

@@ -26,7 +26,7 @@ Result<Fetched> fetch_by_field(const HubSession& session, const HubInput& input,
   if (input.field == "distill.teacher") {
     return fetch_model(session, input.reference, commit, /*with_weights=*/true, progress);
   }
-  const DataPart part = input.field == "data.train" ? DataPart::kTrain : DataPart::kValidation;
+  const DataPart part = input.field == "data.validation" ? DataPart::kValidation : DataPart::kTrain;
   return fetch_data(session, input.reference, commit, part, train.data.format, progress);
 }
 

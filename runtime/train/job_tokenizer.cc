@@ -23,12 +23,14 @@ Result<void> check_bytes(const common::TrainConfig& config) {
   if (!config.model_source.is_pretrained) return {};
   const std::optional<std::string> beside = common::find_tokenizer(config.model_source.path);
   if (!beside) return {};
-  return Error{ErrorCode::kInvalidArgument,
-               "train.tokenizer.type: bytes, but " + config.data.train +
-                   " is text and the model has a tokenizer of its own, " + *beside,
-               beside->ends_with("/tokenizer.json")
-                   ? "set train.tokenizer.type: hf"
-                   : "write a tokenizer.json with Transformers, and set train.tokenizer.type: hf"};
+  return Error{
+      ErrorCode::kInvalidArgument,
+      "train.tokenizer.type: bytes, but the data is text and the model has a tokenizer of its "
+      "own, " +
+          *beside,
+      beside->ends_with("/tokenizer.json")
+          ? "set train.tokenizer.type: hf"
+          : "write a tokenizer.json with Transformers, and set train.tokenizer.type: hf"};
 }
 
 // Added tokens may lie beyond the vocabulary: the data will show whether a text has one.

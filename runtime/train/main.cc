@@ -134,8 +134,9 @@ void add_writing(CLI::App& verb, WritingOptions& writing, uint64_t& seed) {
 
 constexpr const char* kModelHelp =
     "folder with config.json and weights in safetensors files, one or many, or of a PEFT adapter, "
-    "or the output of a run";
-constexpr const char* kBaseHelp = "of an adapter: the folder of the model that it is for";
+    "or the output of a run; or a model on the hub, hf://ORG/NAME[@REVISION][/PATH]";
+constexpr const char* kBaseHelp =
+    "of an adapter: the folder of the model that it is for, or its hf://ORG/NAME";
 
 CLI::App* add_generate(CLI::App& app, GenerateOptions& options) {
   CLI::App* const verb = app.add_subcommand("generate", "write text with a trained model");

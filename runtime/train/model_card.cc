@@ -53,6 +53,22 @@ std::string front_matter(const std::vector<HubInput>& inputs, const common::Mode
 // Rows of the table: what, value.
 using Rows = std::vector<std::pair<std::string, std::string>>;
 
+void add_data(const CardFacts& facts, const std::vector<HubInput>& inputs, Rows& rows) {
+  const std::vector<common::DataSource>& sources = facts.train.data.sources;
+  const std::string files = "files with fingerprint " + facts.manifest.corpus_fingerprint;
+  if (sources.size() == 1) {
+    rows.emplace_back("training data",
+                      place_of(inputs, sources.front().field, facts.manifest, files));
+    return;
+  }
+  rows.emplace_back("training data",
+                    std::to_string(sources.size()) + " sources, mixed by weight; " + files);
+  for (const common::DataSource& source : sources) {
+    rows.emplace_back("source of weight " + text_of(source.weight),
+                      place_of(inputs, source.field, facts.manifest, "files"));
+  }
+}
+
 void add_results(const CardFacts& facts, Rows& rows) {
   const Manifest& manifest = facts.manifest;
   rows.emplace_back("step", std::to_string(manifest.step));
@@ -92,13 +108,11 @@ std::string model_card(const CardFacts& facts) {
           ? place_of(inputs, "model.path", manifest,
                      "a directory with fingerprint " + manifest.pretrained_fingerprint)
           : "random";
-  Rows rows = {
-      {"model",
-       facts.train.model.model_type + ", " + std::to_string(facts.num_parameters) + " parameters"},
-      {"weights", std::string(to_string(facts.dtype)) + ", of fp32 masters"},
-      {"first weights", first_weights},
-      {"training data", place_of(inputs, "data.train", manifest,
-                                 "files with fingerprint " + manifest.corpus_fingerprint)}};
+  Rows rows = {{"model", facts.train.model.model_type + ", " +
+                             std::to_string(facts.num_parameters) + " parameters"},
+               {"weights", std::string(to_string(facts.dtype)) + ", of fp32 masters"},
+               {"first weights", first_weights}};
+  add_data(facts, inputs, rows);
   if (facts.train.task == common::Task::kDistill) {
     rows.emplace_back("teacher", place_of(inputs, "distill.teacher", manifest, "a directory"));
   }

@@ -41,7 +41,8 @@ struct RankState {
   std::unique_ptr<StepClock> clock = std::make_unique<StepClock>();
   std::unique_ptr<Collective> collective;
   std::map<std::string, std::string> hub_commits;  // as Manifest::hub_commits
-  std::unique_ptr<DividedSource> divided;  // samples and validation, under validationFraction
+  // [source] of samples and validation, under validationFraction; else empty.
+  std::vector<std::unique_ptr<DividedSource>> divided;
   std::optional<SampleSource> samples;
   std::optional<Samples> validation;  // if the configuration names some
   std::vector<Unit> units;
@@ -73,9 +74,7 @@ struct RankState {
   bool wants_best() const { return config().evaluation.early_stopping_patience > 0; }
   bool is_best() const { return wants_best() && step > 0 && evaluations.best_step == step; }
   // Of the training data; empty if there is none that the runtime reads.
-  std::string data_fingerprint() const {
-    return samples ? samples->samples().source().fingerprint() : "";
-  }
+  std::string data_fingerprint() const { return samples ? samples->samples().fingerprint() : ""; }
   // Units of the model; those of adapters follow.
   int64_t num_model_units() const {
     const auto num_units = static_cast<int64_t>(units.size());

@@ -49,7 +49,7 @@ std::string first_weights_stamp(const RankState& s) {
 // All that decides the log-probabilities of `samples`.
 json key_of(const RankState& s, const Samples& samples, const std::string& stamp) {
   const json train = json::parse(s.job.train_json);
-  return {{"data", samples.source().fingerprint()},
+  return {{"data", samples.fingerprint()},
           {"pairs", samples.num_samples()},
           {"weights", s.pretrained_fingerprint},
           {"weightFiles", stamp},

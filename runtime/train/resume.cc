@@ -9,6 +9,7 @@
 
 #include "runtime/checkpoint/reader.h"
 #include "runtime/checkpoint/writer.h"
+#include "runtime/common/mixture_shares.h"
 #include "runtime/train/exchange.h"
 
 namespace lockstep::runtime {
@@ -24,22 +25,36 @@ constexpr char kDifferentRun[] =
 
 // Fields of spec.train that decide which numbers a step computes, besides what the manifest names.
 const std::vector<std::string>& decisive_fields() {
-  static const std::vector<std::string> fields = {
-      "/model/config",        "/model/init",   "/model/frozen",
-      "/model/custom",        "/batch",        "/data/sequenceLength",
-      "/data/packing",        "/data/shuffle", "/data/validationFraction",
-      "/optimizer/name",      "/seed",         "/lora/rank",
-      "/lora/alpha",          "/lora/dropout", "/lora/useRslora",
-      "/lora/targets",        "/task",         "/preference",
-      "/distill/temperature", "/distill/alpha"};
+  static const std::vector<std::string> fields = {"/model/config",
+                                                  "/model/init",
+                                                  "/model/frozen",
+                                                  "/model/custom",
+                                                  "/batch",
+                                                  "/data/sequenceLength",
+                                                  "/data/packing",
+                                                  "/data/shuffle",
+                                                  "/data/validationFraction",
+                                                  "/data/sources",
+                                                  "/optimizer/name",
+                                                  "/seed",
+                                                  "/lora/rank",
+                                                  "/lora/alpha",
+                                                  "/lora/dropout",
+                                                  "/lora/useRslora",
+                                                  "/lora/targets",
+                                                  "/task",
+                                                  "/preference",
+                                                  "/distill/temperature",
+                                                  "/distill/alpha"};
   return fields;
 }
 
-// What the field counts as: checkpoints that name no task are of pretraining, and what a preference
-// does not say has its default.
+// What the field counts as: checkpoints that name no task are of pretraining, of sources only the
+// shares matter (their data has fingerprints), and what a preference does not say has its default.
 nlohmann::json meaning_of(const std::string& field, const nlohmann::json& train) {
   nlohmann::json value = train.value(nlohmann::json::json_pointer(field), nlohmann::json());
   if (field == "/task" && value.is_null()) return "pretrain";
+  if (field == "/data/sources") return common::mixture_shares_of(train);
   if (field != "/preference") return value;
   const common::PreferenceConfig defaults;
   nlohmann::json whole = {{"beta", defaults.beta},
@@ -137,7 +152,7 @@ std::string why_incomparable(const RankState& s, const EvaluationHistory& evalua
   if (evaluations.data_fingerprint.empty()) {
     return "the checkpoint does not tell which data they were of";
   }
-  const bool is_same = s.validation->source().fingerprint() == evaluations.data_fingerprint;
+  const bool is_same = s.validation->fingerprint() == evaluations.data_fingerprint;
   return is_same ? "" : "train.data.validation holds other data than then";
 }
 
@@ -360,7 +375,7 @@ std::optional<Error> find_conflict(const RankState& s, const Manifest& manifest,
   }
   if (!same_units(s.units, manifest.units)) return conflict(manifest, folder, "another model");
   if (manifest.corpus_fingerprint != s.data_fingerprint()) {
-    return conflict(manifest, folder, "train.data.train holds other data than then");
+    return conflict(manifest, folder, "train.data holds other data than then");
   }
   if (manifest.pretrained_fingerprint != s.pretrained_fingerprint) {
     return conflict(manifest, folder, weights_field(s) + " holds other weights than then");

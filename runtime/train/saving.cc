@@ -71,7 +71,7 @@ bool save_is_due(const RankState& s) {
 void begin_save(RankState& s) {
   EvaluationHistory evaluations = s.evaluations;
   evaluations.keeps_best = s.wants_best();
-  if (s.validation) evaluations.data_fingerprint = s.validation->source().fingerprint();
+  if (s.validation) evaluations.data_fingerprint = s.validation->fingerprint();
   const SavePoint point = {.step = s.step,
                            .samples_consumed = s.step * s.config().batch.global_batch_size,
                            .history = s.history,

@@ -8,10 +8,12 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/common/config_json.h"
+#include "runtime/common/hub_reference.h"
 #include "runtime/common/model_folder.h"
 #include "runtime/common/peft_config.h"
 #include "runtime/data/byte_tokenizer.h"
 #include "runtime/model/unit.h"
+#include "runtime/train/fetch_verb.h"
 #include "runtime/train/merged_weights.h"
 #include "runtime/train/pretrained_weights.h"
 #include "runtime/train/run_error.h"
@@ -41,6 +43,11 @@ struct ModelFolders {
 bool is_there(const std::string& path) {
   std::error_code unseen;
   return std::filesystem::exists(path, unseen);
+}
+
+// A path as it is; of a reference to the hub where its files lie, once they are fetched.
+std::string place_of(const std::string& model) {
+  return common::is_hub_reference(model) ? fetch_verb({.reference = model}) : model;
 }
 
 bool is_adapter_folder(const std::string& folder) {
@@ -178,7 +185,7 @@ std::vector<ConstValues> SpeakingModel::params() const {
 }
 
 SpeakingModel load_speaking_model(const std::string& model, const std::string& base) {
-  const ModelFolders folders = find_folders(find_model(model), base);
+  const ModelFolders folders = find_folders(find_model(place_of(model)), place_of(base));
   SpeakingModel loaded;
   loaded.folder = folders.adapter.empty() ? folders.model : folders.adapter;
   loaded.config = read_or_raise(common::read_config_json(folders.model + "/config.json"));

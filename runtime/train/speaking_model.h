@@ -40,11 +40,12 @@ struct SpeakingModel {
 };
 
 // Loads a Hugging Face directory with config.json and safetensors, a PEFT adapter, or the `model`
-// folder of a run's output that holds one of these.
+// folder of a run's output that holds one of these. A model or base hf://ORG/NAME[@REVISION][/PATH]
+// is fetched first, into the cache of this machine.
 //   base: of an adapter: the model's directory; empty: where the adapter says.
 // Ends of a text: the eos_token, and the eos_token_id of config.json and generation_config.json.
 // Throws RunError: kInputNotFound or kInvalidData naming the file, kInvalidConfig for a vocabulary
-// that bytes do not fit or a tokenizer of another kind.
+// that bytes do not fit or a tokenizer of another kind; as fetch_verb().
 SpeakingModel load_speaking_model(const std::string& model, const std::string& base);
 
 }  // namespace lockstep::runtime

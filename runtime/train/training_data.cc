@@ -22,6 +22,7 @@
 #include "runtime/train/job_tokenizer.h"
 #include "runtime/train/long_phase.h"
 #include "runtime/train/reference_log_probs.h"
+#include "runtime/train/training_samples.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -37,18 +38,6 @@ constexpr std::chrono::seconds kTokenizeSlice{1};
 
 // In the folder of tokens: the time that templates are told, in seconds since 1970.
 constexpr const char* kTemplateTime = "strftime_now";
-
-ExitCode exit_code_of_data(const Error& error) {
-  const bool wrong_data =
-      error.code == ErrorCode::kInvalidArgument || error.code == ErrorCode::kDataLoss;
-  return wrong_data ? ExitCode::kInvalidData : ExitCode::kInputNotFound;
-}
-
-template <typename T>
-T agree_on_data(RankState& s, Result<T> mine, std::string_view what) {
-  const ExitCode code = mine ? ExitCode::kSucceeded : exit_code_of_data(mine.error());
-  return agree_on(*s.collective, std::move(mine), code, what);
-}
 
 // Goes on only if all ranks have the text that rank 0 has.
 void require_same(RankState& s, const std::string& mine, const std::string& pattern) {
@@ -120,7 +109,7 @@ std::unique_ptr<Opened> agree_on_opened(
 // What makes rows of the conversations in `data`; says on rank 0 what was found in them.
 std::unique_ptr<ConversationTokenizer> agree_on_conversations(RankState& s, Disk& disk,
                                                               const DataFiles& data,
-                                                              const char* name) {
+                                                              const std::string& name) {
   Result<ConversationLayout> found = ConversationLayout();
   if (s.is_rank0()) {
     found = find_layout_of(data.paths.files, s.config().data.conversation_columns,
@@ -150,7 +139,8 @@ Result<void> check_loss(const common::DataConfig& config, SourceKind kind,
                "give rows with conversations, or set train.data.loss: all"};
 }
 
-RowMakers agree_on_row_makers(RankState& s, Disk& disk, const DataFiles& data, const char* name) {
+RowMakers agree_on_row_makers(RankState& s, Disk& disk, const DataFiles& data,
+                              const std::string& name) {
   RowMakers makers;
   if (data.kind == SourceKind::kConversations) {
     makers.conversations = agree_on_conversations(s, disk, data, name);
@@ -198,19 +188,6 @@ Result<void> check_vocabulary(const RankState& s, const TokenSource& source,
                "use the model's tokenizer, or a larger vocab_size"};
 }
 
-// What a pattern became.
-struct Opened {
-  std::unique_ptr<TokenSource> source;
-  ExpandedPaths paths;
-  std::string token_file;  // of the output, in which the source lies
-};
-
-Result<Samples> to_samples(const RankState& s, std::unique_ptr<TokenSource> source) {
-  return Samples::create(std::move(source), {.sequence_length = s.config().data.sequence_length,
-                                             .packing = s.config().data.packing,
-                                             .rows_per_sample = rows_per_sample(s.config())});
-}
-
 // As the task reads it.
 Result<DataFiles> find_data_of_task(const common::TrainConfig& config, const std::string& pattern) {
   if (is_preference(config.task)) return find_data(pattern, common::DataConfig::Format::kMessages);
@@ -218,15 +195,15 @@ Result<DataFiles> find_data_of_task(const common::TrainConfig& config, const std
                                         : find_data(pattern, config.data.format);
 }
 
-Opened open_pattern(RankState& s, Disk& disk, StatusBoard& board, const std::string& pattern,
-                    const char* name) {
+OpenedSource open_pattern(RankState& s, Disk& disk, StatusBoard& board, const std::string& pattern,
+                          const DataName& name) {
   const common::DataConfig& config = s.config().data;
   const DataFiles data =
-      agree_on_data(s, find_data_of_task(s.config(), pattern), "finding the data");
+      agree_on_data(s, name.of(find_data_of_task(s.config(), pattern)), "finding the data");
   require_same(s, "kind " + std::to_string(static_cast<int>(data.kind)), pattern);
-  agree_on(*s.collective, check_loss(config, data.kind, pattern), ExitCode::kInvalidConfig,
+  agree_on(*s.collective, name.of(check_loss(config, data.kind, pattern)), ExitCode::kInvalidConfig,
            "choosing what is learned");
-  const RowMakers makers = agree_on_row_makers(s, disk, data, name);
+  const RowMakers makers = agree_on_row_makers(s, disk, data, name.in_log);
   const bool is_mapped =  // files of bytes are their own tokens
       data.kind == SourceKind::kText &&
       s.config().tokenizer.type == common::TokenizerConfig::Type::kBytes;
@@ -243,69 +220,7 @@ Opened open_pattern(RankState& s, Disk& disk, StatusBoard& board, const std::str
       "opening the data");
   require_same(s, source->fingerprint(), pattern);
   agree_on_data(s, check_vocabulary(s, *source, pattern), "opening the data");
-  return {.source = std::move(source), .paths = data.paths, .token_file = token_file};
-}
-
-void log_data(const RankState& s, const char* name, const ExpandedPaths& paths,
-              const Samples& samples) {
-  if (!s.is_rank0()) return;
-  const Samples::Truncation truncation = samples.truncation();
-  s.log.info("data", {{"data", name},
-                      {"files", static_cast<int64_t>(paths.files.size())},
-                      {"binary_skipped", paths.num_binary_skipped},
-                      {"hidden_skipped", paths.num_hidden_skipped},
-                      {"empty_skipped", paths.num_empty_skipped},
-                      {"documents", samples.source().num_documents()},
-                      {"tokens", samples.source().num_tokens()},
-                      {"samples", samples.num_samples()},
-                      {"documents_truncated", truncation.documents},
-                      {"tokens_truncated", truncation.tokens}});
-}
-
-// Of what `opened` holds.
-Samples open_samples(RankState& s, Opened& opened, const char* name) {
-  Samples samples = agree_on_data(s, to_samples(s, std::move(opened.source)), "opening the data");
-  log_data(s, name, opened.paths, samples);
-  return samples;
-}
-
-// The samples of `share` of s.divided.
-Samples open_share(RankState& s, Share share, const ExpandedPaths& paths) {
-  const bool is_held_out = share == Share::kHeldOut;
-  Result<Samples> samples = to_samples(s, s.divided->open(share));
-  if (!samples) {
-    samples = Error{samples.error().code,
-                    std::string("train.data.validationFraction: ") +
-                        (is_held_out ? "of what is held out " : "of what is left to train on ") +
-                        samples.error().message,
-                    std::string(is_held_out ? "raise" : "lower") +
-                        " it, name train.data.validation in its place, or lower "
-                        "train.data.sequenceLength"};
-  }
-  Samples mine = agree_on_data(s, std::move(samples), "dividing the data");
-  log_data(s, is_held_out ? "validation" : "train", paths, mine);
-  return mine;
-}
-
-// Both shares of the training data: see Note [Held-out documents].
-Samples open_divided(RankState& s, Opened& opened) {
-  const common::TrainConfig& config = s.config();
-  s.divided = agree_on_data(
-      s,
-      DividedSource::create(std::move(opened.source),
-                            {.fraction = config.data.validation_fraction,
-                             .seed = config.seed,
-                             .documents_per_unit = rows_per_sample(config),
-                             .unit_name = is_preference(config.task) ? "pairs" : "documents"}),
-      "dividing the data");
-  if (s.is_rank0()) {
-    s.log.info("held out", {{"fraction", config.data.validation_fraction},
-                            {"held_out", s.divided->num_held_out()},
-                            {"of", s.divided->num_units()}});
-  }
-  Samples train = open_share(s, Share::kTraining, opened.paths);
-  s.validation.emplace(open_share(s, Share::kHeldOut, opened.paths));
-  return train;
+  return {.name = name, .source = std::move(source), .paths = data.paths, .token_file = token_file};
 }
 
 // Removes token files of other data and what a crash left: the output keeps what it needs.
@@ -322,26 +237,6 @@ void remove_other_token_files(const RankState& s, Disk& disk, const std::set<std
       s.log.warning("an old token file stays", {{"message", removed.error().message}});
     }
   }
-}
-
-// Turns epochs into steps, now that the number of samples is known.
-void resolve_epochs(RankState& s) {
-  const double epochs = s.config().epochs;
-  if (epochs == 0) return;
-  const int64_t steps = s.samples->steps_in(epochs);
-  Result<common::TrainConfig> resolved = s.job.train;
-  if (steps < 1) {
-    resolved = Error{ErrorCode::kInvalidArgument,
-                     "train.epochs: they are less than one global batch of " +
-                         std::to_string(s.config().batch.global_batch_size) + " samples, of " +
-                         std::to_string(s.samples->samples_per_epoch()) + " in an epoch",
-                     "raise epochs, or lower train.batch.globalBatchSize"};
-  } else {
-    resolved = common::with_steps(s.job.train_json_here(), steps);
-  }
-  s.job.train =
-      agree_on(*s.collective, std::move(resolved), ExitCode::kInvalidConfig, "counting the steps");
-  if (s.is_rank0()) s.log.info("epochs", {{"epochs", epochs}, {"steps", steps}});
 }
 
 }  // namespace
@@ -366,23 +261,19 @@ Result<std::chrono::system_clock::time_point> template_time(Disk& disk, const st
 
 void open_data(RankState& s, Disk& disk, StatusBoard& board) {
   const common::DataConfig data = s.config().data;
-  Opened train = open_pattern(s, disk, board, data.train, "train");
-  Samples samples =
-      data.validation_fraction > 0 ? open_divided(s, train) : open_samples(s, train, "train");
-  s.samples.emplace(
-      agree_on_data(s,
-                    SampleSource::create(std::move(samples),
-                                         {.global_batch_size = s.config().batch.global_batch_size,
-                                          .micro_batch_size = s.config().batch.micro_batch_size,
-                                          .shuffle = data.shuffle,
-                                          .seed = s.config().seed}),
-                    "opening the data"));
-  std::set<std::string> kept = {train.token_file, tokens_folder(s.env.output) + "/" + kTemplateTime,
+  std::vector<OpenedSource> sources;
+  for (std::size_t i = 0; i < data.sources.size(); ++i) {
+    sources.push_back(open_pattern(s, disk, board, data.sources[i].path, name_of_source(data, i)));
+  }
+  open_training_samples(s, sources);
+  std::set<std::string> kept = {tokens_folder(s.env.output) + "/" + kTemplateTime,
                                 tokens_folder(s.env.output) + "/" + reference_file("train"),
                                 tokens_folder(s.env.output) + "/" + reference_file("validation")};
+  for (const OpenedSource& source : sources) kept.insert(source.token_file);
   if (!data.validation.empty()) {
-    Opened validation = open_pattern(s, disk, board, data.validation, "validation");
-    s.validation.emplace(open_samples(s, validation, "validation"));
+    OpenedSource validation =
+        open_pattern(s, disk, board, data.validation, {.in_log = "validation"});
+    s.validation.emplace(open_samples(s, validation));
     kept.insert(validation.token_file);
   }
   if (s.is_rank0()) remove_other_token_files(s, disk, kept);

@@ -1,5 +1,6 @@
 // Jobs that name their model and data by hf://, against a hub on loopback: the bits of the same
 // files in a folder, fetched once, by the commit that a checkpoint remembers, and typed ends.
+#include <cstdlib>
 #include <filesystem>
 
 #include <gmock/gmock.h>
@@ -187,6 +188,68 @@ TEST_F(HubJobTest, ABrokenDownloadGoesOn) {
       ranges.push_back(range == request.headers.end() ? "" : range->second);
   }
   EXPECT_EQ(ranges, (std::vector<std::string>{"", "bytes=5000-"}));
+}
+
+// Half of the samples from the hub, half of the same text in a folder.
+TEST_F(HubJobTest, SourcesOfAMixtureMayBeThere) {
+  const auto mixed = [&](const std::string& first, int ranks) {
+    TinyJob job = from(folder_.path("base") + "/model", "", ranks);
+    job.more["data"] = {{"train", nullptr},
+                        {"sources", {{{"path", first}}, {{"path", folder_.path("corpus.txt")}}}}};
+    return job;
+  };
+  support::write_text(folder_.path("talks.txt"), read_text(folder_.path("corpus.txt")));
+  train(mixed(folder_.path("talks.txt"), 1), "folders");
+  succeed(at_hub(mixed("hf://org/talks", 2), "mixed"));
+  expect_same("mixed", "folders");
+  EXPECT_TRUE(manifest("mixed", 12).at("hubCommits").contains("hf://datasets/org/talks@main"));
+}
+
+// The base with a tokenizer of letters and a template, so that one can talk with it.
+TEST_F(HubJobTest, GenerateAndChatTakeAModelThatIsThere) {
+  HubRepo talker = model("base");
+  talker.name = "org/talker";
+  json vocabulary = {{"?", 0}};
+  for (char letter = 'a'; letter <= 'z'; ++letter) vocabulary[std::string(1, letter)] = letter;
+  const json split = {{"type", "Split"},
+                      {"pattern", {{"Regex", "."}}},
+                      {"behavior", "Isolated"},
+                      {"invert", false}};
+  talker.files["tokenizer.json"] =
+      json{{"version", "1.0"},
+           {"added_tokens", json::array()},
+           {"pre_tokenizer", split},
+           {"model", {{"type", "WordLevel"}, {"unk_token", "?"}, {"vocab", vocabulary}}}}
+          .dump();
+  talker.files["chat_template.jinja"] = "{% for m in messages %}{{ m.content }}{% endfor %}";
+  server_.put(talker);
+  const std::string folder = folder_.path("talker");
+  std::filesystem::create_directories(folder);
+  for (const auto& [name, text] : talker.files) support::write_text(folder + "/" + name, text);
+
+  const std::string hub = "HF_ENDPOINT=" + server_.url() + " HF_HUB_CACHE=" + folder_.path("home") +
+                          " HF_TOKEN= HF_HUB_OFFLINE= ";
+  const auto say = [&](const std::string& command, const std::string& env = "") {
+    const std::string said = folder_.path("said");
+    const std::string line =
+        env + support::kRuntimeProgram + " " + command + " > " + said + " 2> " + said + ".errors";
+    EXPECT_EQ(std::system(line.c_str()), 0) << command << ": " << read_text(said + ".errors");
+    return read_text(said);
+  };
+  const std::string prompt = " --prompt step --temperature 0 --tokens 12";
+  const std::string text = say("generate --model hf://org/talker" + prompt, hub);
+  EXPECT_THAT(text, testing::Not(testing::IsEmpty()));
+  EXPECT_EQ(text, say("generate --model " + folder + prompt));
+  const int fetched = server_.count("/resolve/");
+  support::write_text(folder_.path("lines"), "rank\n");
+  const std::string talk = " --temperature 0 --tokens 8 < " + folder_.path("lines");
+  EXPECT_EQ(say("chat hf://org/talker" + talk, hub), say("chat " + folder + talk));
+  EXPECT_EQ(server_.count("/resolve/"), fetched) << "the cache has them";
+  const std::string absent = hub + support::kRuntimeProgram +
+                             " generate --model hf://org/absent > " + folder_.path("said") +
+                             " 2>&1";
+  EXPECT_EQ(WEXITSTATUS(std::system(absent.c_str())), static_cast<int>(ExitCode::kInputNotFound));
+  EXPECT_THAT(read_text(folder_.path("said")), HasSubstr("hf://org/absent@main is not on"));
 }
 
 }  // namespace

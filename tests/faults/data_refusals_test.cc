@@ -236,6 +236,36 @@ TEST_F(DataRefusalsTest, AShareTooSmallForASample) {
                  "train.data.validationFraction: of what is left to train on the corpus has ");
 }
 
+// Of several sources the one that is wrong is named.
+TEST_F(DataRefusalsTest, ASourceOfAMixtureThatCannotBeTrainedOn) {
+  const std::string lines = write_lines("lines.jsonl", "");
+  const auto mixed = [&](const std::string& second, json more = json::object()) {
+    more["data"]["train"] = nullptr;
+    more["data"]["sources"] = {{{"path", folder_.path(lines)}, {"weight", 3}},
+                               {{"path", folder_.path(second)}}};
+    std::filesystem::remove_all(folder_.path("output"));
+    return job(lines, more);
+  };
+  const std::string field = "train.data.sources[1].path: ";
+  expect_refusal(mixed("nothing/*.txt"), ExitCode::kInputNotFound, field);
+  std::filesystem::create_directories(folder_.path("empty"));
+  expect_refusal(mixed("empty"), ExitCode::kInvalidData, field + "empty corpus: ");
+  expect_refusal(mixed(write("short.txt", "short")), ExitCode::kInvalidData,
+                 field + "the corpus has 5 tokens, one sample of sequenceLength 48 needs 49");
+  expect_refusal(mixed(write_lines("bad.jsonl", "{}\n")), ExitCode::kInvalidData,
+                 "bad.jsonl:201: has no field \"text\"");
+  expect_refusal(mixed(write("one.txt", support::tiny_corpus(20000)),
+                       {{"data", {{"validationFraction", 0.05}}}}),
+                 ExitCode::kInvalidData,
+                 field + "train.data.validationFraction: 0.05 of 1 documents is 1");
+  const json sft = {{"task", "sft"},
+                    {"tokenizer", {{"type", "hf"}, {"path", folder_.path("words")}}}};
+  GangOptions texts = mixed("lines.jsonl", sft);
+  texts.job["train"]["data"]["sources"][1]["path"] = folder_.path("empty");
+  expect_refusal(texts, ExitCode::kInvalidConfig,
+                 "train.data.sources[0].path: train.data.loss: response, but");
+}
+
 TEST_F(DataRefusalsTest, DataOfSeveralKinds) {
   write_lines("mixed/a.jsonl", "");
   write("mixed/b.txt", "text");

@@ -30,6 +30,13 @@ refused "a frozen unit that there is not" 'train\.model\.frozen' 's/^( *)model:$
 refused "a path and a config" 'either path or config' 's/^( *)model:$/&\n\1  path: \/models\/a/'
 refused "weights without a path" 'pretrained needs path' 's/^( *)model:$/&\n\1  init: pretrained/'
 
+refused "data from two places" 'give either train or sources' 's/train: operator/&, sources: [{path: operator}]/'
+refused "data from nowhere" 'give either train or sources' 's/train: operator, //'
+refused "a weight of none" 'data\.sources.*weight' 's/train: operator/sources: [{path: a, weight: 0}]/'
+refused "a weight beside which another is none" 'ten-thousandth of their sum' 's/train: operator/sources: [{path: a, weight: 1000000}, {path: b}]/'
+refused "a source twice" 'Duplicate value' 's/train: operator/sources: [{path: a}, {path: a}]/'
+refused "a source that is no reference" 'hf://ORG/NAME' 's/train: operator/sources: [{path: "hf:\/\/a"}]/'
+
 refused "a variable of our own" 'spec\.env' 's/^  ranks: 2/  ranks: 2\n  env: [{name: RANK, value: "7"}]/'
 
 # A cluster whose CRD lacks the newer rules: the operator refuses what the schema lets through.

@@ -21,7 +21,7 @@ common::TrainConfig large_model() {
                     .num_key_value_heads = 12,
                     .head_dim = 64,
                     .max_position_embeddings = 128},
-          .data = {.train = "corpus", .sequence_length = 128},
+          .data = {.sequence_length = 128},
           .batch = {.global_batch_size = 8, .micro_batch_size = 1}};
 }
 

@@ -23,7 +23,7 @@ common::TrainConfig job(int64_t global_batch) {
                     .num_key_value_heads = 4,
                     .head_dim = 16,
                     .max_position_embeddings = 64},
-          .data = {.train = "corpus", .sequence_length = 64},
+          .data = {.sequence_length = 64},
           .batch = {.global_batch_size = global_batch, .micro_batch_size = 1},
           .parallelism = {.strategy = common::Strategy::kZero3}};
 }

@@ -37,6 +37,18 @@ TEST(InputFilesTest, ValidationDataIsLookedForToo) {
   EXPECT_EQ(problems[0].path, "spec.train.data.validation");
 }
 
+TEST(InputFilesTest, EverySourceIsLookedFor) {
+  api::TrainingJob job;
+  job.spec.train = {{"data",
+                     {{"sources",
+                       {{{"path", "/proc/self/status"}},
+                        {{"path", "hf://org/talks"}},
+                        {{"path", "/no/books"}}}}}}};
+  const common::Problems problems = find_missing_inputs(job);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_EQ(problems[0].path, "spec.train.data.sources[2].path");
+}
+
 TEST(InputFilesTest, WhatIsOnTheHubIsNotLookedForButSaid) {
   api::TrainingJob job;
   job.spec.train = {{"model", {{"path", "hf://org/name"}}},

@@ -25,7 +25,7 @@ TrainConfig train_of(int64_t micro_batches) {
                     .num_key_value_heads = 16,
                     .head_dim = 64,
                     .max_position_embeddings = 64},
-          .data = {.train = "", .sequence_length = 64},
+          .data = {.sequence_length = 64},
           .batch = {.global_batch_size = micro_batches, .micro_batch_size = 1}};
 }
 

@@ -81,6 +81,56 @@ TEST(DataFieldsTest, AShareIsHeldOutInPlaceOfOtherData) {
   }
 }
 
+TEST(DataFieldsTest, SeveralSourcesAreMixedByWeight) {
+  const DataConfig one = decode_train(minimal()).data;
+  ASSERT_EQ(one.sources.size(), 1U);
+  EXPECT_EQ(one.sources[0].path, "books/*.txt");
+  EXPECT_EQ(one.sources[0].field, "data.train");
+  json train = minimal();
+  train["data"].erase("train");
+  train["data"]["sources"] = {{{"path", "web"}, {"weight", 3}}, {{"path", "books"}}};
+  EXPECT_THAT(check_train(train, 1, "t"), testing::IsEmpty());
+  const DataConfig two = decode_train(train).data;
+  ASSERT_EQ(two.sources.size(), 2U);
+  EXPECT_EQ(two.sources[0].weight, 3);
+  EXPECT_EQ(two.sources[0].field, "data.sources[0].path");
+  EXPECT_EQ(two.sources[1].path, "books");
+  EXPECT_EQ(two.sources[1].weight, 1);
+  EXPECT_EQ(two.sources[1].field, "data.sources[1].path");
+}
+
+TEST(DataFieldsTest, SourcesThatMeanNothingAreRefused) {
+  struct Case {
+    json data;
+    std::string path, said;
+  };
+  const json a = {{"path", "a"}};
+  const auto weighted = [](const json& weight) {
+    return json{{"sources", {{{"path", "a"}, {"weight", weight}}, {{"path", "b"}}}}};
+  };
+  for (const Case& c : std::vector<Case>{
+           {json::object(), "t.data.train", "is required (or give data.sources"},
+           {{{"train", "a"}, {"sources", {a}}}, "t.data.sources", "and train exclude each other"},
+           {{{"sources", json::array()}}, "t.data.sources", "must have at least 1 entries"},
+           {{{"sources", {json::object()}}}, "t.data.sources[0].path", "is required"},
+           {{{"sources", {a, a}}}, "t.data.sources[1].path", "appears twice"},
+           {{{"sources", {{{"path", "hf://a"}}}}}, "t.data.sources[0].path", "hf://ORG/NAME"},
+           {weighted(0), "t.data.sources[0].weight", "must be greater than 0.0, found 0"},
+           {weighted(-1), "t.data.sources[0].weight", "must be greater than 0.0, found -1"},
+           {weighted("many"), "t.data.sources[0].weight", "must be a number"},
+           {weighted(0.0001), "t.data.sources[0].weight",
+            "must be at least a ten-thousandth of the sum of all weights, 1.0001, found 0.0001"},
+           {weighted(1000000), "t.data.sources[1].weight", "must be at least a ten-thousandth"}}) {
+    json train = minimal();
+    train["data"].erase("train");
+    train["data"].update(c.data);
+    const Problems problems = check_train(train, 1, "t");
+    ASSERT_EQ(problems.size(), 1U) << c.said;
+    EXPECT_EQ(problems[0].path, c.path);
+    EXPECT_THAT(to_string(problems[0], ""), HasSubstr(c.said));
+  }
+}
+
 // What follows from the steps waits for them: warm-up here is 3 % of 200.
 TEST(DataFieldsTest, EpochsBecomeStepsOnceTheDataIsKnown) {
   json train = minimal();

@@ -18,7 +18,7 @@ TrainConfig one_billion() {
                     .num_key_value_heads = 8,
                     .head_dim = 64,
                     .max_position_embeddings = 2048},
-          .data = {.train = "", .sequence_length = 2048},
+          .data = {.sequence_length = 2048},
           .batch = {.global_batch_size = 64, .micro_batch_size = 1}};
 }
 

@@ -81,7 +81,7 @@ TEST_F(HubInputsTest, AJobIsLoadedWithoutItsModelAndCompletedWithIt) {
   EXPECT_EQ(known->train.model.num_hidden_layers, 3);
   EXPECT_EQ(known->train.model_source.path, here);
   EXPECT_EQ(known->train.tokenizer.path, here);
-  EXPECT_EQ(known->train.data.train, "/cache/*.jsonl");
+  EXPECT_EQ(known->train.data.sources.front().path, "/cache/*.jsonl");
   EXPECT_EQ(known->train.data.validation, "held-out.jsonl");
 }
 
@@ -98,7 +98,26 @@ TEST_F(HubInputsTest, TheTextOfAJobKeepsItsReferences) {
   EXPECT_THAT(job.train_json, testing::Not(HasSubstr(folder_.path())));
   EXPECT_EQ(json::parse(job.train_json).at("model").at("config").at("num_hidden_layers"), 3);
   EXPECT_EQ(with_steps(job.train_json_here(), 7)->model_source.path, folder_.path());
-  EXPECT_EQ(with_steps(job.train_json_here(), 7)->data.train, "/a");
+  EXPECT_EQ(with_steps(job.train_json_here(), 7)->data.sources.front().path, "/a");
+}
+
+TEST_F(HubInputsTest, EachSourceOfAMixtureMayBeThere) {
+  write_text(folder_ / "config.json", kConfig);
+  json train = train_from_hub();
+  train["data"].erase("train");
+  train["data"]["sources"] = {{{"path", "books.txt"}, {"weight", 2}}, {{"path", "hf://org/talks"}}};
+  const std::vector<HubInput> inputs = hub_inputs(train);
+  ASSERT_EQ(inputs.size(), 2U);
+  EXPECT_EQ(inputs[1].field, "data.sources[1].path");
+  EXPECT_EQ(inputs[1].reference, (HubReference{HubKind::kDataset, "org/talks", "main", ""}));
+  const JobFile job = with_places(load(train), {{"model.path", folder_.path()},
+                                                {"data.sources[1].path", "/cache/*.jsonl"}})
+                          .value();
+  EXPECT_EQ(job.train.data.sources[0].path, "books.txt");
+  EXPECT_EQ(job.train.data.sources[1].path, "/cache/*.jsonl");
+  EXPECT_EQ(job.train.data.sources[1].weight, 1);
+  EXPECT_THAT(job.train_json, HasSubstr("hf://org/talks"));
+  EXPECT_THAT(job.train_json, testing::Not(HasSubstr("/cache")));
 }
 
 TEST_F(HubInputsTest, AModelThatOtherFieldsExcludeIsRefusedOnceItIsKnown) {

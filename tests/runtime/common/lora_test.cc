@@ -251,7 +251,7 @@ TEST(LoraTest, TheEstimateHasNoStateForTheModelsOwnWeights) {
                                  .max_position_embeddings = 2048},
                        .frozen = std::vector<bool>(18, true),
                        .lora = all_of_rank(16),
-                       .data = {.train = "", .sequence_length = 2048},
+                       .data = {.sequence_length = 2048},
                        .batch = {.global_batch_size = 64, .micro_batch_size = 1}};
   const auto adapters = static_cast<double>(num_trained_parameters(train));
   // As published for all linear layers: 11.3 million of rank 16.

@@ -58,6 +58,59 @@ TEST(SampleSourceTest, EveryEpochSeesEverySampleOnce) {
   }
 }
 
+// 20 and 7 samples by 2 to 1, in batches of 6: 4 of the one and 2 of the other in every step.
+TEST(SampleSourceTest, AMixtureGivesEverySampleOfASourceOncePerPass) {
+  const auto mix = [] {
+    std::vector<Samples> parts;
+    parts.push_back(counting_samples({201}, 10));
+    parts.push_back(counting_samples({71}, 10));
+    return SampleSource::create(
+        Samples::join(std::move(parts)),
+        {.global_batch_size = 6, .micro_batch_size = 2, .seed = 5, .shares = {2, 1}});
+  };
+  const auto source = mix();
+  EXPECT_EQ(source->samples_per_epoch(), 27);
+  std::vector<std::vector<int64_t>> seen(2);
+  for (int64_t step = 0; step < 35; ++step) {
+    for (int64_t index = 0; index < 6; ++index) {
+      const Samples::Place place = source->samples().place_of(source->sample_of(step, index));
+      EXPECT_EQ(source->locate(step, index).source, place.source);
+      seen[place.source].push_back(place.sample);
+    }
+    ASSERT_EQ(seen[0].size(), static_cast<std::size_t>(4 * (step + 1)));
+  }
+  for (const auto& [samples, num] : {std::pair(seen[0], 20), std::pair(seen[1], 7)}) {
+    std::vector<std::vector<int64_t>> passes;
+    for (std::size_t pass = 0; (pass + 1) * static_cast<std::size_t>(num) <= samples.size();
+         ++pass) {
+      passes.emplace_back(samples.begin() + static_cast<std::ptrdiff_t>(pass) * num,
+                          samples.begin() + static_cast<std::ptrdiff_t>(pass + 1) * num);
+      EXPECT_EQ(std::set(passes[pass].begin(), passes[pass].end()).size(),
+                static_cast<std::size_t>(num));
+    }
+    ASSERT_GE(passes.size(), 7U);
+    EXPECT_NE(passes[0], passes[1]) << "every pass has an order of its own";
+  }
+}
+
+// So data.train and a mixture of one source are the same run.
+TEST(SampleSourceTest, TheFirstSourceIsShuffledAsIfItWereAlone) {
+  std::vector<Samples> parts;
+  parts.push_back(counting_samples({201}, 10));
+  parts.push_back(counting_samples({201}, 10));
+  const auto mixed = SampleSource::create(
+      Samples::join(std::move(parts)),
+      {.global_batch_size = 2, .micro_batch_size = 1, .seed = 5, .shares = {1, 1}});
+  const auto alone = SampleSource::create(
+      counting_samples({201}, 10), {.global_batch_size = 1, .micro_batch_size = 1, .seed = 5});
+  int64_t same = 0;
+  for (int64_t step = 0; step < 20; ++step) {
+    EXPECT_EQ(mixed->sample_of(step, 0), alone->sample_of(step, 0));
+    same += mixed->sample_of(step, 1) - 20 == alone->sample_of(step, 0) ? 1 : 0;
+  }
+  EXPECT_LT(same, 10) << "the second has an order of its own";
+}
+
 TEST(SampleSourceTest, StepsFollowFromEpochs) {
   const auto source = SampleSource::create(counting_samples({211}, 10),
                                            {.global_batch_size = 4, .micro_batch_size = 1});

@@ -89,6 +89,34 @@ TEST(SamplesTest, DataShorterThanASampleIsRefusedWithTheNumbers) {
   EXPECT_THAT(samples.error().hint, HasSubstr("sequenceLength"));
 }
 
+TEST(SamplesTest, ThoseOfSeveralSourcesStandBehindEachOtherAndReachIntoNoOther) {
+  for (const bool packing : {true, false}) {
+    std::vector<Samples> parts;
+    parts.push_back(counting_samples({3, 4}, 3, packing));
+    parts.push_back(counting_samples({5, 2, 5}, 3, packing));
+    const Samples all = Samples::join(std::move(parts));
+    ASSERT_EQ(all.num_sources(), 2U);
+    EXPECT_EQ(all.num_samples(), 2 + 3);
+    EXPECT_EQ(all.num_samples_of(1), 3);
+    EXPECT_EQ(all.num_tokens(), 19);
+    EXPECT_EQ(all.num_documents(), 5);
+    EXPECT_EQ(all.fingerprint(), "counting+counting");
+    EXPECT_EQ(all.truncation().documents, packing ? 0 : 3);
+    const Samples alone = counting_samples({5, 2, 5}, 3, packing);
+    for (int64_t i = 0; i < 3; ++i) {
+      const Samples::Place place = all.place_of(2 + i);
+      EXPECT_EQ(place.source, 1U);
+      EXPECT_EQ(place.sample, i);
+      EXPECT_EQ(all.index_of(place), 2 + i);
+      EXPECT_EQ(read(all, 2 + i).tokens, read(alone, i).tokens);
+      EXPECT_EQ(read(all, 2 + i).labels, read(alone, i).labels);
+      EXPECT_EQ(read(all, 2 + i).positions, read(alone, i).positions);
+      EXPECT_EQ(*all.count_labels(2 + i), *alone.count_labels(i));
+      EXPECT_EQ(all.count_predictions(2 + i), alone.count_predictions(i));
+    }
+  }
+}
+
 TEST(SamplesTest, DamageIsTold) {
   const Samples samples = counting_samples({20}, 5, true, 7);
   std::vector<int32_t> row(5);

@@ -198,13 +198,12 @@ TEST(DecoderTest, HoldsWhatTheEstimateSays) {
     for (const auto mode : {ActivationCheckpointing::kNone, ActivationCheckpointing::kSelective,
                             ActivationCheckpointing::kBlock}) {
       for (const DType dtype : {DType::kFp32, DType::kBf16}) {
-        const common::TrainConfig train = {
-            .model = model.config,
-            .data = {.train = "", .sequence_length = model.shape.seq},
-            .batch = {.global_batch_size = model.shape.batch,
-                      .micro_batch_size = model.shape.batch},
-            .precision = dtype,
-            .activation_checkpointing = mode};
+        const common::TrainConfig train = {.model = model.config,
+                                           .data = {.sequence_length = model.shape.seq},
+                                           .batch = {.global_batch_size = model.shape.batch,
+                                                     .micro_batch_size = model.shape.batch},
+                                           .precision = dtype,
+                                           .activation_checkpointing = mode};
         common::TrainConfig offloaded = train;
         offloaded.offload.activations = common::OffloadTarget::kNvme;
         for (const bool offloads : {false, true}) {

@@ -30,6 +30,7 @@ CardFacts facts(const std::string& model, const std::string& data) {
   facts.train.model.model_type = "llama";
   facts.train.model_source.is_pretrained = true;
   facts.train.data.sequence_length = 64;
+  facts.train.data.sources = {{.path = data, .field = "data.train"}};
   facts.dtype = common::DType::kBf16;
   facts.num_parameters = 1234;
   return facts;
@@ -87,6 +88,25 @@ TEST(ModelCardTest, NamesWhatCameFromTheHubWithItsCommit) {
   EXPECT_THAT(card, HasSubstr("base_model: org/base\ndatasets:\n- org/talks\ntags:\n"));
   EXPECT_THAT(card, HasSubstr("| first weights | `hf://org/base@v1`, commit 0a1b |"));
   EXPECT_THAT(card, HasSubstr("| training data | `hf://org/talks`, commit 2c |"));
+}
+
+TEST(ModelCardTest, NamesTheSourcesOfAMixture) {
+  CardFacts told = facts("/models/base", "/data/*.txt");
+  nlohmann::json train = nlohmann::json::parse(told.manifest.train_json);
+  train["data"] = {
+      {"sources",
+       {{{"path", "hf://org/talks"}, {"weight", 3}}, {{"path", "/data/*.txt"}, {"weight", 0.5}}}}};
+  told.manifest.train_json = train.dump();
+  told.manifest.hub_commits = {{"hf://datasets/org/talks@main", "2c"}};
+  told.train.data.sources = {
+      {.path = "/cache/talks", .weight = 3, .field = "data.sources[0].path"},
+      {.path = "/data/*.txt", .weight = 0.5, .field = "data.sources[1].path"}};
+  const std::string card = model_card(told);
+  EXPECT_THAT(card, HasSubstr("| training data | 2 sources, mixed by weight; files with "
+                              "fingerprint v1:9 |"));
+  EXPECT_THAT(card, HasSubstr("| source of weight 3.0 | `hf://org/talks`, commit 2c |"));
+  EXPECT_THAT(card, HasSubstr("| source of weight 0.5 | files |"));
+  EXPECT_THAT(card, HasSubstr("datasets:\n- org/talks\n"));
 }
 
 }  // namespace

@@ -48,5 +48,18 @@ TEST(ResumeTest, WhatAPreferenceDoesNotSayHasItsDefault) {
               HasSubstr("train.preference was"));
 }
 
+TEST(ResumeTest, OfSourcesOnlyTheSharesMatter) {
+  const auto with = [](double first, double second) {
+    const json sources = {{{"path", "a"}, {"weight", first}}, {{"path", "b"}, {"weight", second}}};
+    return json{{"data", {{"sources", sources}}}};
+  };
+  const json one = {{"data", {{"sources", {{{"path", "a"}, {"weight", 7}}}}}}};
+  EXPECT_EQ(conflict_of(with(1, 2), with(0.5, 1)), "");
+  EXPECT_EQ(conflict_of({{"data", {{"train", "a"}}}}, one), "");
+  EXPECT_THAT(conflict_of(with(1, 2), with(2, 1)),
+              HasSubstr("train.data.sources was [1,2] and is [2,1]"));
+  EXPECT_THAT(conflict_of(one, with(1, 1)), HasSubstr("train.data.sources was [1] and is [1,1]"));
+}
+
 }  // namespace
 }  // namespace lockstep::runtime

@@ -143,12 +143,12 @@ void take(ApplyOutcome& outcome, Created created) {
   outcome.retry_after = created.retry_after;
 }
 
-// Creates pods [begin, end) of `actions` in batches of 1, 2, 4, ... up to 16 at once.
+// Creates the pods of `actions` in batches of 1, 2, 4, ... up to 16 at once.
 void create_pods(kube::Client& client, const api::TrainingJob& job,
                  std::span<const plan::Action> actions, ApplyOutcome& outcome) {
   size_t batch = 1;
   while (!actions.empty() && outcome.result && outcome.taken_names.empty()) {
-    const size_t count = std::min({batch, actions.size(), size_t{16}});
+    const size_t count = std::min(batch, actions.size());
     std::vector<std::future<Created>> running;
     for (const plan::Action& action : actions.first(count)) {
       const auto& pod = std::get<plan::CreatePod>(action);
@@ -158,7 +158,7 @@ void create_pods(kube::Client& client, const api::TrainingJob& job,
     }
     for (std::future<Created>& one : running) take(outcome, one.get());
     actions = actions.subspan(count);
-    batch *= 2;
+    batch = std::min(2 * batch, size_t{16});
   }
 }
 

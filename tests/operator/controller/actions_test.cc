@@ -131,6 +131,14 @@ TEST(ApplyTest, CreatesAGangInBatchesThatDouble) {
   EXPECT_EQ(server.objects("pods").size(), 40U);
 }
 
+// More batches than a size has bits.
+TEST(ApplyTest, CreatesAGangOfTwoThousandPods) {
+  FakeApiServer server;
+  const ApplyOutcome outcome = apply_in_order(server, demo(), create_pods(2000));
+  EXPECT_TRUE(outcome.result.has_value());
+  EXPECT_EQ(outcome.applied, 2000);
+}
+
 TEST(ApplyTest, DeletesOnlyTheVeryObject) {
   FakeApiServer server;
   const json pod = server.add("pods", object("demo-0-0", "job-uid"));

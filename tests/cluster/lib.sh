@@ -4,6 +4,7 @@
 #   CLUSTER_STATE       state of one cluster: certificates, etcd's data, logs, process ids
 #   API_PORT, ETCD_PORT ports on 127.0.0.1
 #   CONTROLLER_LIMITS   flags of the controller manager for its client; empty: its stock limits (unset: limits that no test waits for)
+#   FEATURE_GATES       of API server and controller manager; RUNTIME_CONFIG: API versions beyond those that are served anyway
 #   NODE_NAMESPACE      if set: the network namespace of a real node, which reaches the control plane at HOST_IP
 : "${LOCKSTEP_CACHE:=${XDG_CACHE_HOME:-$HOME/.cache}/lockstep}"
 : "${CLUSTER_STATE:=${TMPDIR:-/tmp}/lockstep-cluster}" "${API_PORT:=16443}" "${ETCD_PORT:=12379}"

@@ -108,7 +108,9 @@ void ProcessKubelet::sync_pod(const json& pod) {
   if (node.empty()) {
     const bool is_ours = pod["spec"].value("schedulerName", "") == "default-scheduler";
     const bool is_gated = !pod["spec"].value("schedulingGates", json::array()).empty();
-    if (is_ours && !is_gated && !pod["metadata"].contains("deletionTimestamp")) bind_pod(pod);
+    const bool is_in_gang = pod["spec"].contains("schedulingGroup");  // for gang_double to place
+    const bool may_be_bound = is_ours && !is_gated && !is_in_gang;
+    if (may_be_bound && !pod["metadata"].contains("deletionTimestamp")) bind_pod(pod);
     return;
   }
   if (node != options_.node) return;

@@ -1,6 +1,6 @@
 # `make demo` trains the quickstart; `make test` proves the tree. Each does its own set-up.
 SHELL := /bin/bash
-.PHONY: setup build build-folder demo test test-full test-cluster soak fuzz bench bench-memory bench-operator format clean
+.PHONY: setup build build-folder demo test test-full test-cluster soak soak-operator fuzz bench bench-memory bench-operator format clean
 
 setup:
 	@tools/setup.sh build
@@ -28,6 +28,12 @@ test-cluster: build
 soak: build
 	@cmake --build build/release --target soak_test
 	@LOCKSTEP_SOAK_KILLS=90 LOCKSTEP_SOAK_PERIOD_SECONDS=20 LOCKSTEP_SOAK_STEPS=100000 build/release/bin/soak_test
+
+# Jobs, users, nodes, networks and operators that misbehave at random for half an hour, on a control plane of its own.
+soak-operator: build
+	@tools/setup.sh test
+	@cmake --build build/release --target operator_soak_test
+	@tests/cluster/soak/soak.sh
 
 # Every parser of what comes from outside, FUZZ_SECONDS each. New inputs and crashes are kept in build/fuzz.
 fuzz:

@@ -239,6 +239,7 @@ Result<void> run_controller(const ControllerOptions& options, int signal_fd) {
                    serve(options, {metrics, view, leadership.get(), is_stopping}));
   log.info("started", {{"server", options.cluster.server},
                        {"namespace", options.ns.empty() ? "all" : options.ns},
+                       {"lost_nodes_seen_by", options.watches_nodes ? "nodes" : "deleted pods"},
                        {"port", server->port()}});
   // No decision before every store is complete: half a view looks like deleted pods.
   while (!view.has_synced()) {

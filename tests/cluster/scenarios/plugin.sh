@@ -66,11 +66,23 @@ refused 6 'there is no TrainingJob "nope"' scale nope --ranks 2 -n "$scenario"
 # The operator's own account may not create jobs.
 refused 7 'you may not create trainingjobs' submit "$work/good.yaml" --kubeconfig "$work/operator.kubeconfig"
 kubectl create serviceaccount nobody >/dev/null
-sed "s|token: \"[^\"]*\"|token: \"$(kubectl create token nobody)\"|" "$work/operator.kubeconfig" >"$work/nobody.kubeconfig"
-refused 7 'you may not list trainingjobs in namespace' get --kubeconfig "$work/nobody.kubeconfig"
-sed 's|token: "[^"]*"|token: "wrong"|' "$work/operator.kubeconfig" >"$work/wrong.kubeconfig"
-refused 7 'does not accept the credentials' get --kubeconfig "$work/wrong.kubeconfig"
+with_token() { sed "s|token: \"[^\"]*\"|token: \"$1\"|" "$work/operator.kubeconfig"; }
+with_token "$(kubectl create token nobody)" >"$work/nobody.kubeconfig"
+with_token wrong >"$work/wrong.kubeconfig"
 sed 's|127.0.0.1:[0-9]*|127.0.0.1:1|' "$work/operator.kubeconfig" >"$work/away.kubeconfig"
-refused 8 'https://127.0.0.1:1 does not answer' get --kubeconfig "$work/away.kubeconfig"
+every_verb_refused() { # status pattern kubeconfig
+  local verb
+  for verb in get describe events logs suspend resume delete; do refused "$1" "$2" "$verb" broken --kubeconfig "$3"; done
+  refused "$1" "$2" scale broken --ranks 2 --kubeconfig "$3"
+  refused "$1" "$2" submit "$work/good.yaml" --kubeconfig "$3"
+}
+every_verb_refused 7 "you may not [a-z]+ trainingjobs in namespace \"$scenario\"" "$work/nobody.kubeconfig"
+every_verb_refused 7 'does not accept the credentials' "$work/wrong.kubeconfig"
+every_verb_refused 8 'https://127.0.0.1:1 does not answer' "$work/away.kubeconfig"
+expect_equal "job that nobody could touch" "$(kubectl get tjob broken -o 'jsonpath={.spec.ranks}/{.spec.suspend}')" 2/false
+refused 7 'you may not list trainingjobs in namespace' get --kubeconfig "$work/nobody.kubeconfig"
 refused 8 'context' get --context nowhere --kubeconfig "$work/operator.kubeconfig"
 refused 8 'no-such-file' get --kubeconfig "$work/no-such-file"
+expect_match "top" "$(plugin top --cluster --once -n "$scenario")" "$scenario/broken"
+top_status() { local rc=0; plugin top --cluster --once --kubeconfig "$1" >/dev/null 2>&1 || rc=$?; echo $rc; } # kubeconfig
+expect_equal "exit statuses of top" "$(top_status "$work/nobody.kubeconfig") $(top_status "$work/away.kubeconfig")" "7 8"

@@ -13,4 +13,4 @@ tests/cluster/up.sh
 wait_for 60 "established CRD" "$BIN/kubectl" wait --for=condition=Established crd/trainingjobs.lockstep.dev --timeout=10s
 echo "$(date -u +%F), $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores, load before: $(cut -d' ' -f1 /proc/loadavg)"
 build/release/bin/operators-bench --kubeconfig "$KUBECONFIG" --operator build/bin/lockstep-operator \
-  --controllers "$(cut -d' ' -f1 "$PIDS/controllers")" --work "$work" "$@" || { rc=$?; tail -n 20 "$work"/*.log; exit $rc; }
+  --controllers "$(cut -d' ' -f1 "$PIDS/controllers")" --server "$(cut -d' ' -f1 "$PIDS/apiserver")" --work "$work" "$@" || { rc=$?; tail -n 20 "$work"/*.log; exit $rc; }

@@ -22,6 +22,21 @@ using common::Result;
 // the job as a rule; it does not if an object came and went between two lists.
 constexpr std::chrono::milliseconds kStaleRetry{500};
 
+// Whether the ranks of `pod` are asked while a node is not ready: those on it, and one pod beside
+// them. See plan/loss.h, Note [A node that is not ready].
+bool is_witness(const plan::PodView& pod, const std::vector<plan::PodView>& pods) {
+  const auto is_cut_off = [](const plan::PodView& one) {
+    return one.node_state == plan::NodeState::kUnready;
+  };
+  if (is_cut_off(pod)) return true;
+  if (std::none_of(pods.begin(), pods.end(), is_cut_off)) return false;
+  const auto first = std::find_if(pods.begin(), pods.end(), [&](const plan::PodView& one) {
+    return one.attempt == pod.attempt && one.phase == plan::PodPhase::kRunning && !one.deleting &&
+           !is_cut_off(one);
+  });
+  return first != pods.end() && first->name == pod.name;
+}
+
 // How soon to plan again once a name has turned out to be taken.
 constexpr std::chrono::milliseconds kTakenRetry{10};
 
@@ -157,8 +172,9 @@ void Reconciler::follow_progress(const api::TrainingJob& job, const plan::Observ
     const bool answers = pod.phase == plan::PodPhase::kRunning && !pod.deleting &&
                          !pod.pod_ip.empty() && !job.spec.train.is_null();
     if (!is_ours || !answers) continue;
+    const bool asks_pod = asks_all || is_witness(pod, seen.pods);
     for (int64_t rank = pod.rank; rank < pod.rank + per_pod; ++rank) {
-      if (rank != 0 && !asks_all) continue;
+      if (rank != 0 && !asks_pod) continue;
       targets.push_back({.rank = rank,
                          .host = pod.pod_ip,
                          .port = static_cast<int>(options_.settings.metrics_port),

@@ -17,6 +17,26 @@ namespace {
 
 constexpr std::chrono::seconds kCauseDelay{10};
 
+// A rank of the attempt answers: the silence of another is its own, and not between it and us.
+bool hears_ranks(const Situation& s) {
+  return std::any_of(s.seen.pulses.begin(), s.seen.pulses.end(),
+                     [](const Pulse& pulse) { return pulse.age.has_value(); });
+}
+
+// Note [A node that is not ready]
+bool is_cut_off(const Situation& s, std::size_t index) {
+  const PodView& pod = *s.gang.pods[index];
+  if (pod.node_state != NodeState::kUnready || pod.phase != PodPhase::kRunning || pod.deleting) {
+    return false;
+  }
+  const int64_t first = s.gang.first_rank(index);
+  const auto num_silent =
+      std::count_if(s.seen.pulses.begin(), s.seen.pulses.end(), [&](const Pulse& pulse) {
+        return pulse.rank >= first && pulse.rank < first + s.gang.ranks_per_pod && !pulse.age;
+      });
+  return num_silent == s.gang.ranks_per_pod && hears_ranks(s);
+}
+
 // The pods that are lost: of each the rank that failed first, with what is known of it.
 std::vector<RankFailure> failures_of(const Situation& s) {
   const bool was_scheduled = is_true(s.job.status, kScheduled);  // Note [A vanished rank]
@@ -31,7 +51,7 @@ std::vector<RankFailure> failures_of(const Situation& s) {
       failures.push_back(classify(*pod, ranks, s.job.spec.command.empty()));
     } else if (pod->deleting && pod->is_held && !has_node(*pod)) {
       failures.push_back(deleted_rank(rank));  // it keeps its name until it is replaced
-    } else if (is_unreachable(*pod, s.now)) {
+    } else if (is_unreachable(*pod, s.now) || is_cut_off(s, index)) {
       failures.push_back(unreachable_rank(rank, *pod));
     } else if (pod->phase == PodPhase::kSucceeded && !is_succeeded(s.gang, pod)) {
       failures.push_back(deleted_rank(rank));  // told to stop, and did

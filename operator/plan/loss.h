@@ -7,6 +7,13 @@
 // is True for the attempt, which is recorded in the status and stays, a rank cannot rejoin alone:
 // the gang gets a new attempt, free of charge. If the operator was away while all of that happened,
 // a rank that comes too late makes its peers end with PeerLost, and the gang starts over.
+//
+// Note [A node that is not ready]
+// It may have lost its kubelet alone, and its ranks train on. So such a node counts as lost only if
+// the ranks on it do not answer either, each asked twice, while another rank of the gang does: else
+// nodes and ranks may live, cut off from the control plane and from us. A program of the user's own
+// answers nobody: there the end of a peer has to tell, or the control plane, which deletes the
+// pods.
 #pragma once
 
 #include <optional>

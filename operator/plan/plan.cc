@@ -35,6 +35,7 @@ using std::chrono::seconds;
 
 constexpr seconds kProgressPoll{15};      // the period of status.progress
 constexpr seconds kFirstProgressPoll{2};  // until rank 0 answered once
+constexpr seconds kUnreadyPoll{2};        // whether ranks on a node that is not ready answer
 constexpr seconds kNameTakenPoll{30};
 constexpr seconds kQueuePoll{30};
 constexpr const char* kTemplateChanged = "TemplateChanged";
@@ -198,6 +199,13 @@ seconds look_again(const TrainingJob& job) {
   return timeout > seconds(0) ? std::min(kProgressPoll, timeout / 4) : kProgressPoll;
 }
 
+bool has_unready_node(const Gang& gang) {
+  return std::any_of(gang.pods.begin(), gang.pods.end(), [](const PodView* pod) {
+    return pod != nullptr && pod->phase == PodPhase::kRunning &&
+           pod->node_state == NodeState::kUnready;
+  });
+}
+
 // What is news about a gang that runs.
 void tell_running(const Situation& s, Plan& next) {
   if (!is_true(s.job.status, kRunning)) {
@@ -238,6 +246,7 @@ Plan tend(const Situation& s, Plan next, std::optional<int64_t> ranks,
   if (is_true(next.status, kRunning)) tell_running(s, next);
   if (next.status.ranks.running > 0 && s.job.spec.command.empty()) {
     requeue_within(next, next.status.progress ? look_again(s.job) : kFirstProgressPoll);
+    if (has_unready_node(s.gang)) requeue_within(next, kUnreadyPoll);
   }
   requeue_for_deletions(s, next);
   return next;

@@ -125,6 +125,56 @@ TEST(NodesTest, NodeThatOnlyDoesNotAnswerIsLeftAlone) {
   EXPECT_EQ(next.status.attempt, 0);
 }
 
+TEST(NodesTest, NodeThatIsNotReadyIsLostOnceItsRanksAreSilentToo) {
+  const Pulse answers = {.rank = 0, .age = std::chrono::seconds(1)};
+  const Pulse silent_0 = {.rank = 0};
+  const Pulse silent_1 = {.rank = 1};
+  const Pulse answers_1 = {.rank = 1, .age = std::chrono::seconds(1)};
+  const struct {
+    const char* what;
+    NodeState node;
+    std::vector<Pulse> pulses;
+    int64_t attempt;
+  } table[] = {
+      {"not asked yet", NodeState::kUnready, {answers}, 0},
+      {"its rank answers", NodeState::kUnready, {answers, answers_1}, 0},
+      {"silent beside one that answers", NodeState::kUnready, {answers, silent_1}, 1},
+      {"all silent", NodeState::kUnready, {silent_0, silent_1}, 0},
+      {"silent on a node that is ready", NodeState::kReady, {answers, silent_1}, 0},
+      {"silent on a node that is not known", NodeState::kUnknown, {answers, silent_1}, 0},
+  };
+  for (const auto& row : table) {
+    ModelCluster cluster = running_cluster(training_job(2));
+    cluster.pod(1).node_state = row.node;
+    cluster.seen.pulses = row.pulses;
+    cluster.job.status.progress = api::ProgressStatus{.step = 1};  // heard before
+    const Plan next = cluster.decide();
+    EXPECT_EQ(next.status.attempt, row.attempt) << row.what;
+    EXPECT_EQ(next.status.restarts, 0) << row.what;
+    if (row.attempt == 0) continue;
+    EXPECT_EQ(next.status.first_failure->reason, "NodeLost") << row.what;
+    EXPECT_EQ(next.status.first_failure->node, "node-1") << row.what;
+  }
+}
+
+TEST(NodesTest, PodOfSeveralRanksIsLostOnceAllOfThemAreSilent) {
+  api::TrainingJob job = training_job(4);
+  job.spec.ranks_per_pod = 2;
+  ModelCluster cluster = running_cluster(job);
+  cluster.pod(2).node_state = NodeState::kUnready;
+  cluster.seen.pulses = {{.rank = 0, .age = std::chrono::seconds(1)}, {.rank = 2}};
+  EXPECT_EQ(cluster.decide().status.attempt, 0);
+  cluster.seen.pulses.push_back({.rank = 3});
+  EXPECT_EQ(cluster.decide().status.attempt, 1);
+}
+
+TEST(NodesTest, RanksOnANodeThatIsNotReadyAreLookedAtEveryTwoSeconds) {
+  ModelCluster cluster = running_cluster(training_job(2));
+  cluster.pod(1).node_state = NodeState::kUnready;
+  cluster.settle();
+  EXPECT_EQ(cluster.decide().requeue_after, std::chrono::seconds(2));
+}
+
 TEST(NodesTest, RanksThatMissAPeerOnANodeThatDoesNotAnswerAreNotCharged) {
   for (const int64_t code : {82, 83}) {
     ModelCluster cluster = running_cluster(training_job(2));

@@ -32,7 +32,7 @@ SoakOperators::SoakOperators(Options options) : options_(std::move(options)) {}
 
 SoakOperators::~SoakOperators() {
   for (const MemoryTrack& replica : running_) {
-    if (replica.pid < 0) continue;
+    if (replica.pid <= 0) continue;
     kill(replica.pid, SIGKILL);
     waitpid(replica.pid, nullptr, 0);
   }
@@ -99,7 +99,9 @@ void SoakOperators::start(int replica) {
 }
 
 void SoakOperators::signal(int replica, int signal) {
-  kill(running_[static_cast<std::size_t>(replica)].pid, signal);
+  const pid_t pid = running_[static_cast<std::size_t>(replica)].pid;
+  if (pid <= 0) throw std::logic_error("no operator was started there");  // -1 means everybody
+  kill(pid, signal);
 }
 
 std::vector<MemoryTrack> SoakOperators::tracks(std::size_t least) const {

@@ -6,8 +6,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "operator/api/codec.h"
 #include "operator/api/crd.h"
-#include "operator/api/training_job.h"
 #include "operator/cli/exit_status.h"
 #include "operator/kube/http_client.h"
 #include "operator/kube/kubeconfig.h"
@@ -118,6 +118,18 @@ int complain(const Session& session, const kube::ApiError& error, const Asked& a
   const Complaint complaint = explain_refusal(error, asked, session.ns, session.server);
   session.err << "error: " << complaint.text << "\n";
   return complaint.status;
+}
+
+std::variant<api::TrainingJob, int> read_job(const Session& session, const std::string& name) {
+  const auto answer = session.client.get(job_path(session.ns, name));
+  if (const auto* error = std::get_if<kube::ApiError>(&answer)) {
+    return complain(session, *error, {.verb = "get", .name = name});
+  }
+  common::Result<api::TrainingJob> job = api::decode_job(std::get<json>(answer));
+  if (job) return std::move(job).value();
+  session.err << "error: " << name << " cannot be read: " << job.error().message
+              << " (is this lockstep older than the cluster's?)\n";
+  return kInvalidFile;
 }
 
 kube::ResourcePath job_path(const std::string& ns, const std::string& name) {

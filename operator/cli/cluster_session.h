@@ -4,7 +4,9 @@
 #include <functional>
 #include <iosfwd>
 #include <string>
+#include <variant>
 
+#include "operator/api/training_job.h"
 #include "operator/kube/client.h"
 #include "runtime/common/result.h"
 
@@ -51,6 +53,9 @@ Complaint explain_refusal(const kube::ApiError& error, const Asked& asked, const
                           const std::string& server);
 // Prints the complaint and returns its exit status.
 int complain(const Session& session, const kube::ApiError& error, const Asked& asked);
+
+// The job of that name; else the exit status, once the trouble is told.
+std::variant<api::TrainingJob, int> read_job(const Session& session, const std::string& name);
 
 kube::ResourcePath job_path(const std::string& ns, const std::string& name);
 kube::ResourcePath pods_path(const std::string& ns);

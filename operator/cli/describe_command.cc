@@ -101,24 +101,17 @@ int print(const JobArguments& arguments, const Session& session, const api::Trai
 }  // namespace
 
 int describe_job(const JobArguments& arguments, const Session& session) {
-  const auto answer = session.client.get(job_path(session.ns, arguments.name));
-  if (const auto* error = std::get_if<kube::ApiError>(&answer)) {
-    return complain(session, *error, {.verb = "get", .name = arguments.name});
-  }
-  const common::Result<api::TrainingJob> job = api::decode_job(std::get<json>(answer));
-  if (!job) {
-    session.err << "error: " << arguments.name << " cannot be read: " << job.error().message
-                << " (is this lockstep older than the cluster's?)\n";
-    return kInvalidFile;
-  }
+  const auto found = read_job(session, arguments.name);
+  if (const int* const status = std::get_if<int>(&found)) return *status;
+  const auto& job = std::get<api::TrainingJob>(found);
   kube::ListOptions options;
   options.label_selector = plan::pod_selector(arguments.name);
   const auto pods = session.client.list(pods_path(session.ns), options, {});
   if (const auto* error = std::get_if<kube::ApiError>(&pods)) {
     complain(session, *error, {.verb = "list", .name = "", .plural = "pods"});
-    return print(arguments, session, *job, {});  // the job itself tells most of it
+    return print(arguments, session, job, {});  // the job itself tells most of it
   }
-  return print(arguments, session, *job, pods_of(*job, std::get<json>(pods).at("items")));
+  return print(arguments, session, job, pods_of(job, std::get<json>(pods).at("items")));
 }
 
 void add_describe(CLI::App& app, int& status) {

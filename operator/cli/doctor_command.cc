@@ -9,6 +9,7 @@
 #include "operator/cli/exit_status.h"
 #include "operator/cli/machine_input.h"
 #include "operator/cli/verb.h"
+#include "operator/kube/client_config.h"
 #include "operator/local/localize.h"
 #include "operator/machine/examine.h"
 #include "runtime/common/teacher_model.h"
@@ -47,7 +48,7 @@ machine::Needs needs_of(const api::TrainingJob& job, const std::string& file) {
   const auto decoded = common::decode_with_teacher(*complete);
   if (!decoded) return needs;
   const common::TrainConfig& train = *decoded;
-  const EstimateReport report = estimate_job(job.meta.name, train, needs.ranks, std::nullopt);
+  const EstimateReport report = estimate_job(job.meta.name, train, needs.ranks, {});
   for (const StrategyEstimate& line : report.strategies) {
     if (line.chosen) needs.rank_bytes = line.memory.total();
   }
@@ -93,6 +94,7 @@ int examine_machine(const DoctorArguments& given) {
   if (!given.output_folder.empty()) where.output = given.output_folder;
   const machine::MachineFacts facts = facts_of_machine(where);
   if (!needs) needs = needs_of_any(facts);
+  needs->on_gpus = kube::read_env("LOCKSTEP_DEVICE").value_or("").starts_with("cuda");
   return tell(machine::examine(facts, *needs), given.is_json);
 }
 

@@ -1,7 +1,6 @@
 // lockstep logs: what the ranks of a job print, the first failing one first.
 #include <iostream>
 
-#include "operator/api/codec.h"
 #include "operator/cli/cluster_verbs.h"
 #include "operator/cli/exit_status.h"
 #include "operator/cli/explain_job.h"
@@ -30,16 +29,9 @@ std::optional<kube::ApiError> print_log(const LogsArguments& arguments, const Se
 }  // namespace
 
 int print_logs(const LogsArguments& arguments, const Session& session) {
-  const auto answer = session.client.get(job_path(session.ns, arguments.name));
-  if (const auto* error = std::get_if<kube::ApiError>(&answer)) {
-    return complain(session, *error, {.verb = "get", .name = arguments.name});
-  }
-  const common::Result<api::TrainingJob> job = api::decode_job(std::get<json>(answer));
-  if (!job) {
-    session.err << "error: " << arguments.name << " cannot be read: " << job.error().message
-                << "\n";
-    return kInvalidFile;
-  }
+  const auto found = read_job(session, arguments.name);
+  if (const int* const status = std::get_if<int>(&found)) return *status;
+  const auto& job = std::get<api::TrainingJob>(found);
   kube::ListOptions options;
   options.label_selector = plan::pod_selector(arguments.name);
   const auto pods = session.client.list(pods_path(session.ns), options, {});
@@ -47,7 +39,7 @@ int print_logs(const LogsArguments& arguments, const Session& session) {
     return complain(session, *error, {.verb = "list", .name = "", .plural = "pods"});
   }
   const std::vector<LogSource> sources =
-      choose_logs(*job, pods_of(*job, std::get<json>(pods).at("items")),
+      choose_logs(job, pods_of(job, std::get<json>(pods).at("items")),
                   {arguments.all_ranks, arguments.rank, arguments.attempt});
   if (sources.empty()) {
     session.err << "error: no pod of that rank and attempt is there (lockstep describe "

@@ -2,14 +2,20 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 
 #include <nlohmann/json.hpp>
 
 #include "operator/api/codec.h"
+#include "operator/cli/top_view.h"
 
 namespace lockstep::cli {
 
 namespace {
+
+constexpr int kBarWidth = 20;
+constexpr int kLossCurveWidth = 10;
+constexpr std::size_t kMostLosses = 512;
 
 std::string short_count(double value) {
   char text[32];
@@ -45,7 +51,8 @@ std::string phase_text(const common::JobProgress& progress) {
 
 }  // namespace
 
-std::string render_bar(const common::JobProgress& progress, int width) {
+std::string render_bar(const common::JobProgress& progress, int width,
+                       const std::vector<double>& losses) {
   const double share = progress.total_steps > 0 ? static_cast<double>(progress.step) /
                                                       static_cast<double>(progress.total_steps)
                                                 : 0;
@@ -54,8 +61,9 @@ std::string render_bar(const common::JobProgress& progress, int width) {
   std::string text = "[" + bar + "]  " + std::to_string(progress.step) + "/" +
                      std::to_string(progress.total_steps);
   if (progress.step == 0) return text + "  " + phase_text(progress);
-  text += "  loss " + api::format_loss(progress.loss) + "  " +
-          short_count(progress.tokens_per_second) + " tok/s";
+  text += "  loss " + api::format_loss(progress.loss);
+  if (!losses.empty()) text += " " + sparkline(losses, kLossCurveWidth);
+  text += "  " + short_count(progress.tokens_per_second) + " tok/s";
   if (progress.flops_per_second) text += "  " + flops_text(progress);
   if (progress.eta_seconds) {
     text += "  eta " + api::format_duration(std::chrono::seconds(*progress.eta_seconds));
@@ -78,8 +86,9 @@ std::string render_line(const common::JobProgress& progress) {
 
 void ProgressView::show(const common::JobProgress& progress) {
   if (terminal_) {
+    remember(progress);
     clear_bar();
-    out_ << render_bar(progress, 30) << std::flush;
+    out_ << render_bar(progress, kBarWidth, losses_) << std::flush;
     bar_drawn_ = true;
     return;
   }
@@ -91,6 +100,15 @@ void ProgressView::show(const common::JobProgress& progress) {
   if (!due) return;
   last_step_ = progress.step;
   out_ << render_line(progress) << "\n" << std::flush;
+}
+
+void ProgressView::remember(const common::JobProgress& progress) {
+  if (progress.loss.empty() || progress.step == last_step_) return;
+  last_step_ = progress.step;
+  losses_.push_back(std::strtod(progress.loss.c_str(), nullptr));
+  if (losses_.size() < kMostLosses) return;
+  for (std::size_t i = 0; i < kMostLosses / 2; ++i) losses_[i] = losses_[2 * i + 1];
+  losses_.resize(kMostLosses / 2);
 }
 
 void ProgressView::show(const plan::Event& event) {

@@ -217,8 +217,8 @@ int print_plan(const ManifestArguments& arguments) {
   const std::optional<api::Manifest> manifest = load_and_report(arguments, MissingInputs::kWarn);
   if (!manifest) return kInvalidFile;
   for (const std::string& line : manifest->resolved) std::cout << "# " << line << "\n";
-  if (const auto strategy = explain_auto_strategy(manifest->job)) {
-    std::cout << "# " << *strategy << "\n";
+  for (const std::string& line : explain_arithmetic(manifest->job)) {
+    std::cout << "# " << line << "\n";
   }
   return print_objects(manifest->job);
 }

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "operator/cli/exit_status.h"
+#include "operator/cli/rank_memory.h"
 #include "operator/cli/run_nodes.h"
 #include "operator/cli/run_summary.h"
 #include "operator/cli/runtime_program.h"
@@ -17,7 +18,6 @@
 #include "operator/local/executor.h"
 #include "operator/machine/read_facts.h"
 #include "runtime/common/exit_code.h"
-#include "runtime/common/quantity.h"
 #include "runtime/common/teacher_model.h"
 #include "runtime/common/text_file.h"
 
@@ -26,7 +26,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using common::Error;
-using common::ErrorCode;
 using common::Result;
 using nlohmann::json;
 
@@ -39,11 +38,6 @@ struct TuneArguments {
   int steps = 4;
   int trials = 5;
   bool writes = false;
-};
-
-struct MemoryLimit {
-  int64_t bytes = 0;
-  std::string source;
 };
 
 // A folder for the outputs of trials, removed with all below at the end.
@@ -66,23 +60,13 @@ class TrialFolder {
   std::string path_;
 };
 
-Result<MemoryLimit> memory_limit(const TuneArguments& arguments, const api::TrainingJob& job) {
-  if (!arguments.memory.empty()) {
-    const std::optional<int64_t> bytes = common::quantity_bytes(arguments.memory);
-    if (bytes && *bytes > 0) return MemoryLimit{*bytes, "--memory"};
-    return Error{ErrorCode::kInvalidArgument,
-                 "--memory: '" + arguments.memory + "' is no amount of memory",
-                 "write it as 16Gi or 800Mi"};
-  }
-  const json::json_pointer pointer("/limits/memory");
-  if (job.spec.resources.is_object() && job.spec.resources.contains(pointer)) {
-    const json& limit = job.spec.resources.at(pointer);
-    const auto bytes =
-        common::quantity_bytes(limit.is_string() ? limit.get<std::string>() : limit.dump());
-    if (bytes) return MemoryLimit{*bytes, "resources.limits.memory"};
-  }
-  const int64_t usable = machine::usable_memory(machine::read_facts({}));
-  return MemoryLimit{usable / job.spec.ranks, "a rank's share of what is free here"};
+// As rank_memory(), but trials run here: without a limit, by what this machine has.
+Result<RankMemory> memory_here(const TuneArguments& arguments, const api::TrainingJob& job) {
+  Result<RankMemory> memory = rank_memory(job, arguments.memory);
+  if (!memory || memory->limit_bytes) return memory;
+  memory->limit_bytes = machine::usable_memory(machine::read_facts({})) / job.spec.ranks;
+  memory->source = "a rank's share of what is free here";
+  return memory;
 }
 
 // The same job, only short, and silent but for its metrics.
@@ -209,8 +193,14 @@ int tune(const TuneArguments& arguments) {
               << ": spec.command: nothing is known about the batch of a program of one's own\n";
     return kInvalidFile;
   }
+  if (rank_memory(job).value().device == common::RankDevice::kGpu) {
+    std::cerr << "error: " << arguments.manifest.file
+              << ": spec.resources: the job computes on GPUs, and trials here do not "
+                 "(lockstep estimate --memory tells what fits a GPU)\n";
+    return kInvalidFile;
+  }
   const auto complete = common::complete_train(job.spec.train, job.spec.ranks);
-  const Result<MemoryLimit> limit = memory_limit(arguments, job);
+  const Result<RankMemory> limit = memory_here(arguments, job);
   if (!complete || !limit) {
     const Error& error = complete ? limit.error() : complete.error();
     std::cerr << "error: " << error.message << " (" << error.hint << ")\n";
@@ -225,9 +215,9 @@ int tune(const TuneArguments& arguments) {
   TuneReport report{.job = job.meta.name,
                     .ranks = job.spec.ranks,
                     .global_batch = train.batch.global_batch_size,
-                    .memory_bytes = limit->bytes,
+                    .memory_bytes = *limit->limit_bytes,
                     .memory_source = limit->source,
-                    .candidates = tune_candidates(train, job.spec.ranks, limit->bytes),
+                    .candidates = tune_candidates(train, job.spec.ranks, *limit->limit_bytes),
                     .trials = {}};
   if (const int status = search(arguments, report); status != kOk) return status;
   std::cout << (arguments.output == "json" ? to_json(report).dump(2) + "\n"

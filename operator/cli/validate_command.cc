@@ -11,15 +11,13 @@
 namespace lockstep::cli {
 namespace {
 
-// What the batch comes to, and advice; nothing where the training is a program of one's own, or
-// needs a model that is elsewhere.
+// Nothing where the training is a program of one's own, or needs a model that is elsewhere.
 void print_advice(const api::TrainingJob& job) {
   if (job.spec.train.is_null()) return;
   const auto complete = common::complete_train(job.spec.train, job.spec.ranks);
   if (!complete) return;
   const auto train = common::decode_with_teacher(*complete);
   if (!train) return;
-  std::cout << "  " << explain_batch(*train, job.spec.ranks) << "\n";
   for (const std::string& advice : advise(*train)) std::cout << "  advice: " << advice << "\n";
 }
 
@@ -28,8 +26,8 @@ int validate(const ManifestArguments& arguments) {
   if (!manifest) return kInvalidFile;
   std::cout << arguments.file << ": valid\n";
   for (const std::string& line : manifest->resolved) std::cout << "  " << line << "\n";
-  if (const auto strategy = explain_auto_strategy(manifest->job)) {
-    std::cout << "  " << *strategy << "\n";
+  for (const std::string& line : explain_arithmetic(manifest->job)) {
+    std::cout << "  " << line << "\n";
   }
   print_advice(manifest->job);
   if (manifest->num_other_documents > 0) {

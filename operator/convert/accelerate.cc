@@ -242,7 +242,7 @@ Table machine_rows() {
       {"main_training_function", without_effect("there is no script")},
       {"debug", without_effect("a rank that waits in a collective is named anyway")},
       {"enable_cpu_affinity", without_effect("threads per rank are fixed")},
-      {"use_cpu", without_effect("ranks compute on the CPU in this version")},
+      {"use_cpu", without_effect("ranks compute on GPUs where resources.limits ask for them")},
       {"parallelism_config", take_parallelism},
       {"megatron_lm_config",
        refuse_unless_off("Megatron-LM: tensor and pipeline parallelism are not supported by this "

@@ -7,6 +7,7 @@
 #include "operator/convert/aitraining_tuning.h"
 #include "operator/convert/hub.h"
 #include "operator/convert/splits.h"
+#include "operator/convert/trackers.h"
 
 namespace lockstep::convert {
 namespace {
@@ -66,14 +67,6 @@ std::optional<Verdict> take_backend(const json& value, Draft& draft) {
                      "AITraining runs DeepSpeed with stage 3");
   }
   return broken("must be ddp or deepspeed, found " + value.dump());
-}
-
-std::optional<Verdict> take_log(const json& value, Draft& draft) {
-  if (value == "tensorboard") return draft.map("train.logging.tensorboard", true);
-  if (is_off(value)) return mapped("off, as here");
-  if (!value.is_string()) return broken("must be the name of a tracker, found " + value.dump());
-  return draft.change("train.logging.tensorboard", true,
-                      "TensorBoard files and metrics.jsonl in the output instead");
 }
 
 std::optional<Verdict> take_logging_steps(const json& value, Draft& draft) {
@@ -239,7 +232,7 @@ Table other_rows() {
       {"backend", take_place},
       {"project_name",
        [](const json& value, Draft& draft) { return std::optional(take_job_name(value, draft)); }},
-      {"log", take_log},
+      {"log", take_named_tracker},
       {"push_to_hub",
        refuse_unless_off("the model stays in the output's folder: upload it from there")},
       {"username", without_effect("only for push_to_hub")},
@@ -318,8 +311,8 @@ Conversion convert_aitraining(const Document& document) {
 
 const Table& aitraining_table() {
   static const Table table = joined(
-      {grouped(other_rows(), {"", "params.", "hub."}), grouped(adapter_rows(), {"", "params."}),
-       grouped(distillation_rows(), {"", "params."}),
+      {mlflow_variables(), grouped(other_rows(), {"", "params.", "hub."}),
+       grouped(adapter_rows(), {"", "params."}), grouped(distillation_rows(), {"", "params."}),
        grouped(data_rows(), {"", "params.", "data."}), grouped(training_rows(), {"", "params."}),
        grouped(column_rows(), {"column_mapping.", "data.column_mapping."})});
   return table;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "operator/convert/trackers.h"
+
 namespace lockstep::convert {
 namespace {
 
@@ -147,11 +149,9 @@ std::optional<Verdict> take_tensorboard(const json& value, Draft& draft) {
   return draft.map("train.logging.tensorboard", value);
 }
 
-// A tracker without a twin: event files and metrics.jsonl are what it can be fed from.
 std::optional<Verdict> take_tracker(const json& value, Draft& draft) {
   if (is_off(value) || find_path(value, "enabled") == nullptr) return mapped("off, as here");
-  return draft.change("train.logging.tensorboard", true,
-                      "TensorBoard files and metrics.jsonl in the output instead");
+  return change_tracker(draft);
 }
 
 std::optional<Verdict> take_profiled_step(const json& value, Draft& draft) {

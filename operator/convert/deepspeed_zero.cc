@@ -55,6 +55,7 @@ std::optional<Verdict> take_bucket(const json& value, Draft& draft) {
 }
 
 std::optional<Verdict> take_gather_on_save(const json& value, Draft& draft) {
+  if (is_auto(value)) return mapped("the model is always exported whole");
   if (!value.is_boolean()) return broken("must be true or false, found " + value.dump());
   if (!value.get<bool>()) {
     return changed("the model is always exported whole; export.atEnd: false leaves it out");

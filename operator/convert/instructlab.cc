@@ -106,15 +106,7 @@ Table train_rows() {
       {root + "distributed_backend", take_il_backend},
       {root + "deepspeed_cpu_offload_optimizer", take_il_offload},
       {root + "fsdp_cpu_offload_optimizer", take_il_offload},
-      {root + "deepspeed_cpu_offload_optimizer_pin_memory", same("train.offload.pinMemory")},
-      {root + "deepspeed_cpu_offload_optimizer_ratio",
-       always(1.0, "all of the optimizer's state is moved, or none")},
       {root + "lora_rank", take_lora_rank},
-      {root + "lora_alpha", with_lora(same("train.lora.alpha"))},
-      {root + "lora_dropout", with_lora(same("train.lora.dropout"))},
-      {root + "lora_target_modules", with_lora(same("train.lora.targets"))},
-      {root + "lora_quantize_dtype",
-       with_lora(refuse_unless_off("quantized weights are not supported by this version"))},
       {root + "is_padding_free", without_effect("samples are packed: data.packing")},
       {root + "disable_flash_attn", without_effect("attention is the runtime's own")},
       {root + "use_dolomite", without_effect("attention is the runtime's own")},
@@ -129,6 +121,16 @@ Table argument_and_phase_rows() {
     table.push_back({at + "learning_rate", same("train.optimizer.lr")});
     table.push_back({at + "warmup_steps", same("train.schedule.warmupSteps")});
     table.push_back({at + "random_seed", same("train.seed")});
+    table.push_back(
+        {at + "deepspeed_cpu_offload_optimizer_pin_memory", same("train.offload.pinMemory")});
+    table.push_back({at + "deepspeed_cpu_offload_optimizer_ratio",
+                     always(1, "all of the optimizer's state is moved, or none")});
+    table.push_back({at + "lora_alpha", with_lora(same("train.lora.alpha"))});
+    table.push_back({at + "lora_dropout", with_lora(same("train.lora.dropout"))});
+    table.push_back({at + "lora_target_modules", with_lora(same("train.lora.targets"))});
+    table.push_back({at + "lora_quantize_dtype",
+                     with_lora(refuse_unless_off("quantized weights are not supported by this "
+                                                 "version"))});
   }
   for (const char* const key :
        {"phased_mt_bench_judge", "phased_base_dir", "phased_phase1_data", "phased_phase2_data",
@@ -173,7 +175,8 @@ Table guide_rows() {
 const Table& instructlab_table() {
   static const Table table = [] {
     Table all = joined({train_rows(), argument_and_phase_rows(), guide_rows()});
-    for (const char* const key : {"chat", "evaluate", "general", "generate", "serve", "rag"}) {
+    for (const char* const key :
+         {"chat", "evaluate", "general", "generate", "models", "serve", "rag"}) {
       all.push_back({key, without_effect("is of another ilab command: nothing to train")});
     }
     all.push_back({"metadata", without_effect("describes the machine of ilab")});

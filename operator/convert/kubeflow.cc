@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "operator/api/kueue_names.h"
 #include "operator/convert/hub.h"
 #include "operator/convert/machines.h"
 #include "operator/convert/pod_parts.h"
@@ -104,7 +105,7 @@ Table run_policy_rows() {
       {root + "ttlSecondsAfterFinished", same("ttlSecondsAfterFinished")},
       {root + "activeDeadlineSeconds", same("activeDeadlineSeconds")},
       {root + "backoffLimit", same("failurePolicy.maxRestarts", "refilled by checkpoints")},
-      {root + "suspend", same("suspend")},
+      {root + "suspend", take_suspend},
       {root + "managedBy",
        refuse_unless_off("another controller of PyTorchJobs cannot run this job")},
       {root + "schedulingPolicy.priorityClass", into_template("spec.priorityClassName")},
@@ -146,8 +147,9 @@ std::optional<Verdict> take_labels(const json& value, Draft& draft) {
   if (const std::string why = unlike_texts(value); !why.empty()) return broken(why);
   draft.metadata["labels"] = value;
   for (const auto& [key, ignored] : value.items()) {
-    if (key.starts_with("kueue.x-k8s.io/")) {
-      return refused("queues are not supported by this version: " + key + " has no effect");
+    const bool has_effect = key == api::kQueueLabel || key == api::kPriorityClassLabel;
+    if (key.starts_with("kueue.x-k8s.io/") && !has_effect) {
+      return refused(key + " has no effect here");
     }
   }
   return mapped("metadata.labels");
@@ -211,6 +213,13 @@ Document with_named_container(Document document, common::Problems& problems) {
 }
 
 }  // namespace
+
+std::optional<Verdict> take_suspend(const json& value, Draft& draft) {
+  const json* labels = draft.key("metadata.labels");
+  const bool is_queued = labels != nullptr && !text_at(*labels, api::kQueueLabel).empty();
+  if (is_queued && value == true) return changed("Kueue holds the pods of a queued job");
+  return draft.map("suspend", value);
+}
 
 Table object_rows() {
   Table table = {

@@ -18,6 +18,9 @@ const Table& trainjob_table();
 // Rows of metadata, apiVersion, kind and status: alike in both.
 Table object_rows();
 
+// spec.suspend, which Kueue flips there; here it holds the pods of a job with its label.
+std::optional<Verdict> take_suspend(const nlohmann::json& value, Draft& draft);
+
 // A whole manifest. Never throws.
 Conversion convert_pytorchjob(const common::Document& document);
 Conversion convert_trainjob(const common::Document& document);

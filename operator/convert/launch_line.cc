@@ -10,6 +10,7 @@
 #include "operator/convert/host_file.h"
 #include "operator/convert/launch_flags.h"
 #include "operator/convert/machines.h"
+#include "operator/convert/trackers.h"
 #include "runtime/common/env_names.h"
 
 namespace lockstep::convert {
@@ -257,14 +258,29 @@ void convert_accelerate_launch(const Words& words, const NamedFiles& files, Draf
   draft.spec["args"] = std::move(arguments);
 }
 
-// `aitraining llm --train --model ...`: the flags are the keys of its configuration.
-Conversion convert_aitraining_line(const Words& words) {
+// Moves MLflow's of `variables` into `document`.
+void take_mlflow_variables(Words& variables, common::Document& document) {
+  std::erase_if(variables, [&document](const std::string& variable) {
+    const size_t equals = variable.find('=');
+    const std::string name = variable.substr(0, equals);
+    const Table rows = mlflow_variables();
+    const bool is_known =
+        std::any_of(rows.begin(), rows.end(), [&name](const Row& row) { return row.key == name; });
+    if (is_known) document.value[name] = variable.substr(equals + 1);
+    return is_known;
+  });
+}
+
+// `aitraining llm --train --model ...`: the flags are the keys of its configuration, and so are
+// some of the variables, which are taken out of `variables`.
+Conversion convert_aitraining_line(const Words& words, Words& variables) {
   const bool has_task = !words.empty() && !words.front().starts_with('-');
   ParsedFlags flags = parse_open_flags(from(words, has_task ? 1 : 0));
   if (common::has_errors(flags.problems)) {
     return {.tool = "AITraining", .problems = std::move(flags.problems)};
   }
   if (has_task) flags.document.value["task"] = words.front();
+  take_mlflow_variables(variables, flags.document);
   if (const json* config = find_path(flags.document.value, "config")) {
     return {.tool = "AITraining",
             .problems = {{.path = "--config",
@@ -294,7 +310,7 @@ std::vector<std::string> files_of_command_line(const Words& words) {
 
 Conversion convert_command_line(const Words& words, const NamedFiles& files) {
   const auto program = std::find_if_not(words.begin(), words.end(), is_assignment);
-  const Words variables(words.begin(), program);
+  Words variables(words.begin(), program);
   const Words line(program, words.end());
   const Launcher launcher = launcher_of(line);
   if (launcher.name == nullptr) {
@@ -307,7 +323,7 @@ Conversion convert_command_line(const Words& words, const NamedFiles& files) {
   const Words arguments = from(line, launcher.num_words);
   Conversion conversion{.tool = name};
   if (name == "aitraining") {
-    conversion = convert_aitraining_line(arguments);
+    conversion = convert_aitraining_line(arguments, variables);
   } else {
     Draft draft;
     if (name == "torchrun") convert_torchrun(arguments, draft, conversion);

@@ -46,7 +46,7 @@ Table trainjob_rows() {
       {trainer + "numProcPerNode", take_processes_per_pod},
       {trainer + "resourcesPerNode", take_pod_resources},
       {"spec.initializer", refuse_unless_off(kFetch)},
-      {"spec.suspend", same("suspend")},
+      {"spec.suspend", take_suspend},
       {"spec.managedBy",
        always("trainer.kubeflow.org/trainjob-controller", "the operator runs the job")},
       {"spec.labels", into_template("metadata.labels")},

@@ -6,6 +6,8 @@
 namespace lockstep::kube {
 namespace {
 
+using common::Error;
+using common::ErrorCode;
 using common::Result;
 
 constexpr std::chrono::seconds kFilesReadPeriod{60};
@@ -45,9 +47,17 @@ Result<std::shared_ptr<const Endpoint>> endpoint_with(const Endpoint& base, TlsC
 
 }  // namespace
 
-Result<ExecCredential> ExecSource::current(ExecCredential::Time now) {
+Result<ExecCredential> ExecSource::current(ExecCredential::Time now, const std::stop_token& stop) {
+  const std::stop_callback wake(stop, [this] {
+    const MutexLock lock(mutex_);
+    changed_.notify_all();
+  });
   mutex_.lock();
-  while (is_running_) changed_.wait(mutex_);
+  while (is_running_ && !stop.stop_requested()) changed_.wait(mutex_);
+  if (is_running_) {
+    mutex_.unlock();
+    return Error{ErrorCode::kUnavailable, "stopped while another call runs the plugin", ""};
+  }
   if (!must_run(now)) {
     Result<ExecCredential> known = *last_;
     mutex_.unlock();
@@ -55,13 +65,14 @@ Result<ExecCredential> ExecSource::current(ExecCredential::Time now) {
   }
   is_running_ = true;
   mutex_.unlock();
-  Result<ExecCredential> fresh = run_();
+  Result<ExecCredential> fresh = run_(stop);
   const MutexLock lock(mutex_);
   is_running_ = false;
+  changed_.notify_all();
+  if (!fresh && stop.stop_requested()) return fresh;
   was_refused_ = false;
   ran_at_ = now;
   last_ = fresh;
-  changed_.notify_all();
   return fresh;
 }
 
@@ -97,11 +108,12 @@ Credentials::Credentials(const ClientConfig& config, std::shared_ptr<const Endpo
       endpoint_(std::move(endpoint)),
       read_at_(Clock::now()) {
   if (!config.exec) return;
-  plugin_ = std::make_unique<ExecSource>(
-      [plugin = *config.exec] { return run_exec_plugin(plugin, kPluginTimeout); });
+  plugin_ = std::make_unique<ExecSource>([plugin = *config.exec](const std::stop_token& stop) {
+    return run_exec_plugin(plugin, kPluginTimeout, stop);
+  });
 }
 
-Result<Identity> Credentials::current(Clock::time_point now) {
+Result<Identity> Credentials::current(Clock::time_point now, const std::stop_token& stop) {
   Identity identity;
   ASSIGN_OR_RETURN(identity.token, tokens_.token(now));
   reread_certificates(now);
@@ -109,13 +121,14 @@ Result<Identity> Credentials::current(Clock::time_point now) {
     const MutexLock lock(mutex_);
     identity.endpoint = endpoint_;
   }
-  RETURN_IF_ERROR(use_plugin(identity));
+  RETURN_IF_ERROR(use_plugin(identity, stop));
   return identity;
 }
 
-Result<void> Credentials::use_plugin(Identity& identity) {
+Result<void> Credentials::use_plugin(Identity& identity, const std::stop_token& stop) {
   if (!plugin_) return {};
-  const Result<ExecCredential> credential = plugin_->current(std::chrono::system_clock::now());
+  const Result<ExecCredential> credential =
+      plugin_->current(std::chrono::system_clock::now(), stop);
   if (!credential) return credential.error();
   if (identity.token.empty()) identity.token = credential->token;
   if (credential->client_cert_pem.empty()) return {};

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 
@@ -29,14 +30,15 @@ struct Identity {
 // several threads: one of them runs the plugin, the others wait for it.
 class ExecSource {
  public:
-  using Run = std::function<common::Result<ExecCredential>()>;
+  using Run = std::function<common::Result<ExecCredential>(const std::stop_token&)>;
 
   explicit ExecSource(Run run) : run_(std::move(run)) {}
 
   // The credential to use at `now`; blocks while the plugin runs. It is run again in the last tenth
   // of the credential's life (at most a minute before its end). A failure is told again for 10 s
-  // before the next try.
-  common::Result<ExecCredential> current(ExecCredential::Time now);
+  // before the next try; that the plugin was stopped is no failure of it, and forgotten.
+  common::Result<ExecCredential> current(ExecCredential::Time now,
+                                         const std::stop_token& stop = {});
 
   // The server refused it. Ignored for 10 s after the plugin has run: it would say the same again.
   void refused(ExecCredential::Time now);
@@ -63,9 +65,9 @@ class Credentials {
                                                            Endpoint base, FileReader reader);
 
   // What to send now. Certificates are read again a minute after the last reading; a file that
-  // cannot be read or used keeps what we have. Blocks while an exec plugin runs, at most 60 s.
-  // kPermissionDenied if there is no token to be had.
-  common::Result<Identity> current(Clock::time_point now);
+  // cannot be read or used keeps what we have. Blocks while an exec plugin runs, at most 60 s and
+  // until `stop` is requested. kPermissionDenied if there is no token to be had.
+  common::Result<Identity> current(Clock::time_point now, const std::stop_token& stop = {});
 
   // The server answered 401, or was not vouched for: the next call reads everything again.
   void invalidate();
@@ -75,7 +77,7 @@ class Credentials {
               FileReader reader);
   void reread_certificates(Clock::time_point now);
   // Puts the plugin's credential in place of what the files gave.
-  common::Result<void> use_plugin(Identity& identity);
+  common::Result<void> use_plugin(Identity& identity, const std::stop_token& stop);
 
   const FileReader reader_;
   TokenSource tokens_;

@@ -96,7 +96,8 @@ Result<ExecCredential> decode_exec_credential(const ExecPlugin& plugin, const st
   return credential;
 }
 
-Result<ExecCredential> run_exec_plugin(const ExecPlugin& plugin, std::chrono::seconds timeout) {
+Result<ExecCredential> run_exec_plugin(const ExecPlugin& plugin, std::chrono::seconds timeout,
+                                       const std::stop_token& stop) {
   json spec = {{"interactive", false}};
   if (plugin.wants_cluster) spec["cluster"] = json::parse(plugin.cluster_json, nullptr, false);
   const json info = {
@@ -104,7 +105,7 @@ Result<ExecCredential> run_exec_plugin(const ExecPlugin& plugin, std::chrono::se
   Subprocess program{{plugin.command}, plugin.env, timeout};
   program.argv.insert(program.argv.end(), plugin.args.begin(), plugin.args.end());
   program.env.emplace_back("KUBERNETES_EXEC_INFO", info.dump());
-  const Result<SubprocessEnd> ended = run_subprocess(program);
+  const Result<SubprocessEnd> ended = run_subprocess(program, stop);
   if (!ended) return failed(plugin, ended.error().message);
   if (ended->how.empty()) return decode_exec_credential(plugin, ended->output);
   const std::string said = last_of(ended->errors);

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,9 +38,11 @@ struct ExecCredential {
 common::Result<ExecCredential> decode_exec_credential(const ExecPlugin& plugin,
                                                       const std::string& output);
 
-// Runs the plugin, without a terminal, for at most `timeout`. Blocks. kPermissionDenied with the
-// last of what it said on standard error if it does not give a credential.
+// Runs the plugin, without a terminal, for at most `timeout` and no longer than until `stop` is
+// requested. Blocks. kPermissionDenied with the last of what it said on standard error if it does
+// not give a credential.
 common::Result<ExecCredential> run_exec_plugin(const ExecPlugin& plugin,
-                                               std::chrono::seconds timeout);
+                                               std::chrono::seconds timeout,
+                                               const std::stop_token& stop = {});
 
 }  // namespace lockstep::kube

@@ -126,7 +126,7 @@ ApiError fenced_off() {
 ApiResult<json> HttpClient::call(const HttpRequest& request, const std::stop_token& stop,
                                  Warnings* warnings) {
   if (is_fenced(request)) return fenced_off();
-  const Result<Identity> identity = credentials_->current(Clock::now());
+  const Result<Identity> identity = credentials_->current(Clock::now(), stop);
   if (!identity) return without_credentials(identity.error());
   SendOutcome outcome = send(request, *identity, stop);
   // Nothing was changed by a read, so it may go out once more over a new connection.
@@ -135,7 +135,7 @@ ApiResult<json> HttpClient::call(const HttpRequest& request, const std::stop_tok
   }
   if (is_about_credentials(outcome)) {
     credentials_->invalidate();
-    const Result<Identity> newer = credentials_->current(Clock::now());
+    const Result<Identity> newer = credentials_->current(Clock::now(), stop);
     if (!newer) return without_credentials(newer.error());
     if (*newer != *identity) outcome = send(request, *newer, stop);
   }
@@ -188,7 +188,7 @@ std::optional<ApiError> HttpClient::stream(const ResourcePath& path, const std::
   constexpr std::size_t kMaxLineBytes = 16 * 1024 * 1024;  // etcd's largest object is 1.5 MiB
   const HttpRequest request = watch_request(path, query);
   const Clock::time_point begin = Clock::now();
-  const Result<Identity> identity = credentials_->current(begin);
+  const Result<Identity> identity = credentials_->current(begin, stop);
   if (!identity) return without_credentials(identity.error());
   Result<ConnectionPtr> connection = HttpConnection::make(identity->endpoint);
   if (!connection) return no_answer(request, connection.error().message);

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -48,6 +49,42 @@ class Pipe {
 
  private:
   std::array<int, 2> ends_{};
+};
+
+// A descriptor that a stop makes readable.
+class EventDescriptor {
+ public:
+  EventDescriptor() : fd_(eventfd(0, EFD_CLOEXEC)) {}
+  ~EventDescriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  EventDescriptor(const EventDescriptor&) = delete;
+  EventDescriptor& operator=(const EventDescriptor&) = delete;
+
+  int fd() const { return fd_; }
+  void set() const { eventfd_write(fd_, 1); }
+
+ private:
+  const int fd_;
+};
+
+// How long a program may still run.
+struct Patience {
+  Clock::time_point deadline;
+  int stop_fd = -1;  // EventDescriptor
+
+  // Waits for one of `entries`, the last of which it fills in; false at the deadline, at the stop,
+  // or if waiting fails.
+  template <std::size_t N>
+  bool wait(std::array<pollfd, N>& entries) const {
+    entries.back() = {stop_fd, POLLIN, 0};
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (left <= 0) return false;
+    const int ready = poll(entries.data(), entries.size(), static_cast<int>(left));
+    if (ready < 0 && errno != EINTR) return false;
+    return entries.back().revents == 0;
+  }
 };
 
 std::vector<std::string> environment_with(
@@ -109,16 +146,12 @@ bool read_some(int fd, std::string& text, std::size_t limit) {
   return got > 0 && text.size() <= limit;
 }
 
-// Reads both until both have ended; false at the deadline, or if too much is said.
-bool read_all(const Pipe& out, const Pipe& err, Clock::time_point deadline, SubprocessEnd& end) {
-  std::array<pollfd, 2> open{{{out.read_end(), POLLIN, 0}, {err.read_end(), POLLIN, 0}}};
+// Reads both until both have ended; false if patience ends before, or if too much is said.
+bool read_all(const Pipe& out, const Pipe& err, const Patience& patience, SubprocessEnd& end) {
+  std::array<pollfd, 3> open{{{out.read_end(), POLLIN, 0}, {err.read_end(), POLLIN, 0}, {}}};
   while (open[0].fd >= 0 || open[1].fd >= 0) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) return false;
-    const int ready = poll(open.data(), open.size(), static_cast<int>(left));
-    if (ready < 0 && errno != EINTR) return false;
-    if (ready <= 0) continue;
+    open[0].revents = open[1].revents = 0;
+    if (!patience.wait(open)) return false;
     if (open[0].revents != 0 && !read_some(open[0].fd, end.output, kMaxOutput)) open[0].fd = -1;
     if (open[1].revents != 0 && !read_some(open[1].fd, end.errors, kMaxErrors)) open[1].fd = -1;
     if (end.output.size() > kMaxOutput || end.errors.size() > kMaxErrors) return false;
@@ -126,32 +159,25 @@ bool read_all(const Pipe& out, const Pipe& err, Clock::time_point deadline, Subp
   return true;
 }
 
-// Waits until the process has ended, without reaping it; false at the deadline.
-bool await_end(pid_t pid, Clock::time_point deadline) {
+// Waits until the process has ended, without reaping it; false if patience ends before.
+bool await_end(pid_t pid, const Patience& patience) {
   const int process = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   if (process < 0) return false;
-  bool ended = false;
-  for (;;) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) break;
-    pollfd entry{process, POLLIN, 0};
-    const int ready = poll(&entry, 1, static_cast<int>(left));
-    ended = ready > 0;
-    if (ended || (ready < 0 && errno != EINTR)) break;
-  }
+  std::array<pollfd, 2> ended{{{process, POLLIN, 0}, {}}};
+  while (ended[0].revents == 0 && patience.wait(ended)) continue;
   close(process);
-  return ended;
+  return ended[0].revents != 0;
 }
 
 }  // namespace
 
-Result<SubprocessEnd> run_subprocess(const Subprocess& program) {
+Result<SubprocessEnd> run_subprocess(const Subprocess& program, const std::stop_token& stop) {
   Pipe out;
   Pipe err;
   pid_t pid = -1;
-  const int error =
-      out.read_end() < 0 || err.read_end() < 0 ? EMFILE : spawn(program, out, err, pid);
+  const EventDescriptor stopped;
+  const bool has_descriptors = out.read_end() >= 0 && err.read_end() >= 0 && stopped.fd() >= 0;
+  const int error = has_descriptors ? spawn(program, out, err, pid) : EMFILE;
   if (error != 0) {
     return Error{ErrorCode::kNotFound, std::string("cannot be started: ") + std::strerror(error),
                  ""};
@@ -159,14 +185,17 @@ Result<SubprocessEnd> run_subprocess(const Subprocess& program) {
   out.close_end(1);
   err.close_end(1);
   SubprocessEnd end;
-  const Clock::time_point deadline = Clock::now() + program.timeout;
-  const bool in_time = read_all(out, err, deadline, end) && await_end(pid, deadline);
+  const std::stop_callback signal(stop, [&stopped] { stopped.set(); });
+  const Patience patience{.deadline = Clock::now() + program.timeout, .stop_fd = stopped.fd()};
+  const bool in_time = read_all(out, err, patience, end) && await_end(pid, patience);
   // What it has left behind, too.
   kill(-pid, SIGKILL);
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
   if (end.output.size() > kMaxOutput || end.errors.size() > kMaxErrors) {
     end.how = "said too much";
+  } else if (!in_time && stop.stop_requested()) {
+    end.how = "was stopped";
   } else if (!in_time) {
     end.how = "did not end within " + std::to_string(program.timeout.count()) + " s";
   } else if (WIFEXITED(status) && WEXITSTATUS(status) != 0) {

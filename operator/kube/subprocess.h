@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,11 +20,14 @@ struct Subprocess {
 struct SubprocessEnd {
   std::string output;  // at most 1 MiB
   std::string errors;  // at most 64 KiB
-  std::string how;  // "exited with 3", "was ended by signal 9", "did not end within 60 s"; empty: 0
+  std::string how;     // "exited with 3", "was ended by signal 9", "did not end within 60 s",
+                       // "was stopped"; empty: exited with 0
 };
 
-// Runs it with no input and blocks until it ends; whoever takes longer, or says too much, is killed
-// with all its children. kNotFound if it cannot be started.
-common::Result<SubprocessEnd> run_subprocess(const Subprocess& program);
+// Runs it with no input and blocks until it ends; whoever takes longer, says too much, or still
+// runs when `stop` is requested, is killed with all its children. kNotFound if it cannot be
+// started.
+common::Result<SubprocessEnd> run_subprocess(const Subprocess& program,
+                                             const std::stop_token& stop = {});
 
 }  // namespace lockstep::kube

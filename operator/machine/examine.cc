@@ -1,6 +1,7 @@
 #include "operator/machine/examine.h"
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 
 #include "operator/machine/facts_text.h"
@@ -14,6 +15,8 @@ constexpr int64_t kLeastFreeBytes = int64_t{512} << 20;  // a small job's two ra
 constexpr int64_t kFilesOfARank = 256;
 constexpr int64_t kFilesPerPeer = 8;
 constexpr int64_t kThreadsOfARank = 64;
+constexpr int kLeastDriver = 580;
+constexpr int kLeastCapability = 80;  // 8.0
 
 std::string counted(int64_t count, const std::string& what) {
   return std::to_string(count).append(" ").append(what).append(count == 1 ? "" : "s");
@@ -176,13 +179,51 @@ Finding examine_output(const MachineFacts& facts, const Needs& needs) {
   return fine(check, found);
 }
 
-Finding examine_gpus(const MachineFacts& facts, const Needs&) {
+// The number before the first point; 0 if there is none.
+int major_of(const std::string& version) {
+  int major = 0;
+  std::from_chars(version.data(), version.data() + version.size(), major);
+  return major;
+}
+
+// Why ranks cannot compute on these GPUs, see runtime/README.md; empty if they can.
+std::string unfit(const GpuFacts& gpus) {
+  if (gpus.gpus.empty()) return "none";
+  if (!gpus.driver.empty() && major_of(gpus.driver) < kLeastDriver) {
+    return "driver " + gpus.driver + "; ranks on GPUs need " + std::to_string(kLeastDriver) +
+           " or newer (CUDA 13.0)";
+  }
+  for (const Gpu& gpu : gpus.gpus) {
+    if (gpu.capability == 0 || gpu.capability >= kLeastCapability) continue;
+    return gpu.name + " has compute capability " + runs::short_number(gpu.capability / 10.0, 2) +
+           "; ranks on GPUs need 8.0 or more";
+  }
+  return "";
+}
+
+Finding examine_gpus(const MachineFacts& facts, const Needs& needs) {
   const std::string check = "gpu";
   const GpuFacts& gpus = facts.gpus;
   if (!gpus.trouble.empty()) return wrong(check, gpus.trouble, "nvidia-smi");
-  if (gpus.gpus.empty()) return fine(check, "none; ranks compute on the processor");
-  return fine(check, counted(static_cast<int64_t>(gpus.gpus.size()), "GPU") +
-                         ", which this version leaves alone: ranks compute on the processor");
+  const std::string why = unfit(gpus);
+  if (why.empty()) {
+    return fine(check, counted(static_cast<int64_t>(gpus.gpus.size()), "GPU") +
+                           "; ranks compute on them where LOCKSTEP_DEVICE is cuda");
+  }
+  if (needs.on_gpus) return wrong(check, why + "; LOCKSTEP_DEVICE is cuda", "nvidia-smi");
+  return fine(check, why + "; ranks compute on the processor");
+}
+
+Finding examine_nccl(const MachineFacts& facts, const Needs&) {
+  const std::string check = "nccl";
+  const NcclFacts& nccl = facts.nccl;
+  if (!nccl.trouble.empty()) return wrong(check, nccl.trouble, "ldconfig -p");
+  return fine(check, nccl.version.empty() ? "none that the loader finds; ranks do without"
+                                          : nccl.version + "; ranks do without");
+}
+
+Finding examine_topology(const MachineFacts& facts, const Needs&) {
+  return fine("topology", topology_text(facts));
 }
 
 Finding examine_route(const MachineFacts& facts, const Needs&) {
@@ -211,9 +252,9 @@ void examine_ports(const MachineFacts& facts, std::vector<Finding>& findings) {
 
 std::vector<Finding> examine(const MachineFacts& facts, const Needs& needs) {
   std::vector<Finding> findings;
-  for (const auto check :
-       {examine_runtime, examine_cpu, examine_cores, examine_memory, examine_shared_memory,
-        examine_files, examine_processes, examine_output, examine_gpus, examine_route}) {
+  for (const auto check : {examine_runtime, examine_cpu, examine_cores, examine_memory,
+                           examine_shared_memory, examine_files, examine_processes, examine_output,
+                           examine_gpus, examine_nccl, examine_topology, examine_route}) {
     findings.push_back(check(facts, needs));
   }
   examine_ports(facts, findings);

@@ -26,6 +26,7 @@ struct Needs {
   int64_t rank_bytes = 0;            // memory of one rank
   int64_t shared_memory_bytes = 0;   // of all ranks
   int64_t output_bytes = 0;          // checkpoints and model
+  bool on_gpus = false;              // ranks here compute on GPUs
 };
 
 // The verdicts in the order in which they are told, those that found nothing included.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@ struct CpuFacts {
   std::string model;                          // empty: not told
   std::string architecture;                   // "x86_64"
   int64_t num_cores = 0;                      // that this process may use
+  int64_t num_nodes = 0;                      // of memory, each with cores of its own (NUMA)
   std::vector<std::string> instruction_sets;  // of those that kernels are made for
   bool operator==(const CpuFacts&) const = default;
 };
@@ -44,14 +46,29 @@ struct SpaceFacts {
 struct Gpu {
   std::string name;
   int64_t memory_bytes = 0;
+  int capability = 0;  // 10 x compute capability: 90 is 9.0; 0: not told
   bool operator==(const Gpu&) const = default;
+};
+
+// The nearest that two GPUs have in common, by their numbers.
+struct GpuLink {
+  size_t first = 0, second = 0;
+  std::string kind;  // as nvidia-smi topo calls it: "NVLink", "PIX", "PXB", "PHB", "NODE", "SYS"
+  bool operator==(const GpuLink&) const = default;
 };
 
 struct GpuFacts {
   std::string driver;  // its version; empty without one
   std::vector<Gpu> gpus;
-  std::string trouble;      // a driver that is there and does not answer; empty: no such thing
-  std::string where_asked;  // for people: "NVML", "/proc/driver/nvidia"
+  std::vector<GpuLink> links{};  // of every pair that the driver tells of
+  std::string trouble;           // a driver that is there and does not answer; empty: no such thing
+  std::string where_asked;       // for people: "NVML", "/proc/driver/nvidia"
+};
+
+// NVIDIA's library of collectives, which programs of users' own bring or find.
+struct NcclFacts {
+  std::string version;  // "2.27.5"; empty: none is found by the loader
+  std::string trouble{};
 };
 
 // Nothing is no limit.
@@ -94,6 +111,7 @@ struct MachineFacts {
   SpaceFacts shared_memory;
   SpaceFacts output;
   GpuFacts gpus;
+  NcclFacts nccl;
   std::vector<UserLimit> limits;
   RouteFacts route;
   std::vector<PortFacts> ports;

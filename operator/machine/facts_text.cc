@@ -1,5 +1,7 @@
 #include "operator/machine/facts_text.h"
 
+#include <algorithm>
+
 #include "operator/runs/html_text.h"
 #include "runtime/common/suggest.h"
 
@@ -39,6 +41,29 @@ std::string gpus_text(const GpuFacts& facts) {
     text.append("; ").append(gpu.name).append(", ").append(bytes_text(gpu.memory_bytes));
   }
   return text;
+}
+
+// "GPUs 0-1, 0-2 by NVLink; 1-2 by SYS"; pairs of one kind together, in the order of the kinds.
+std::string links_text(const GpuFacts& facts) {
+  std::string text;
+  std::vector<std::string> kinds;
+  for (const GpuLink& link : facts.links) {
+    if (std::find(kinds.begin(), kinds.end(), link.kind) == kinds.end()) kinds.push_back(link.kind);
+  }
+  for (const std::string& kind : kinds) {
+    std::vector<std::string> pairs;
+    for (const GpuLink& link : facts.links) {
+      if (link.kind != kind) continue;
+      pairs.push_back(std::to_string(link.first) + "-" + std::to_string(link.second));
+    }
+    text += (text.empty() ? "; GPUs " : "; ") + common::join(pairs, ", ") + " by " + kind;
+  }
+  return text;
+}
+
+std::string nccl_text(const NcclFacts& nccl) {
+  if (!nccl.trouble.empty()) return nccl.trouble;
+  return nccl.version.empty() ? "none that the loader finds" : nccl.version;
 }
 
 std::string limits_text(const std::vector<UserLimit>& limits) {
@@ -82,10 +107,18 @@ json space_json(const SpaceFacts& space) {
 json gpus_json(const GpuFacts& facts) {
   json devices = json::array();
   for (const Gpu& gpu : facts.gpus) {
-    devices.push_back({{"name", gpu.name}, {"memoryBytes", gpu.memory_bytes}});
+    devices.push_back(
+        {{"name", gpu.name},
+         {"memoryBytes", gpu.memory_bytes},
+         {"computeCapability", gpu.capability > 0 ? json(gpu.capability / 10.0) : json()}});
+  }
+  json links = json::array();
+  for (const GpuLink& link : facts.links) {
+    links.push_back({{"gpus", {link.first, link.second}}, {"by", link.kind}});
   }
   return {{"driver", or_null(facts.driver)},
           {"devices", std::move(devices)},
+          {"links", std::move(links)},
           {"trouble", or_null(facts.trouble)}};
 }
 
@@ -101,6 +134,12 @@ json limits_json(const std::vector<UserLimit>& limits) {
 
 std::string bytes_text(int64_t bytes) {
   return runs::short_bytes(static_cast<double>(bytes));
+}
+
+std::string topology_text(const MachineFacts& facts) {
+  const int64_t nodes = facts.cpu.num_nodes;
+  std::string text = nodes == 0 ? "NUMA nodes unknown" : std::to_string(nodes) + " NUMA node";
+  return text + (nodes > 1 ? "s" : "") + links_text(facts.gpus);
 }
 
 std::string fact_line(const std::string& name, const std::string& text) {
@@ -124,7 +163,9 @@ std::string facts_text(const MachineFacts& facts) {
          fact_line("memory", bytes_text(facts.memory.total_bytes) + ", " +
                                  bytes_text(facts.memory.available_bytes) + " available") +
          fact_line(facts.shared_memory.path, space_text(facts.shared_memory)) +
-         fact_line("gpu", gpus_text(facts.gpus)) + fact_line("limits", limits_text(facts.limits)) +
+         fact_line("gpu", gpus_text(facts.gpus)) + fact_line("nccl", nccl_text(facts.nccl)) +
+         fact_line("topology", topology_text(facts)) +
+         fact_line("limits", limits_text(facts.limits)) +
          fact_line("master", route_text(facts.route));
 }
 
@@ -141,6 +182,7 @@ json facts_json(const MachineFacts& facts) {
            {{"model", or_null(facts.cpu.model)},
             {"architecture", facts.cpu.architecture},
             {"cores", facts.cpu.num_cores},
+            {"numaNodes", facts.cpu.num_nodes},
             {"instructionSets", facts.cpu.instruction_sets}}},
           {"cgroup",
            {{"version", facts.cgroup.version},
@@ -151,6 +193,8 @@ json facts_json(const MachineFacts& facts) {
             {"availableBytes", facts.memory.available_bytes}}},
           {"sharedMemory", space_json(facts.shared_memory)},
           {"gpu", gpus_json(facts.gpus)},
+          {"nccl",
+           {{"version", or_null(facts.nccl.version)}, {"trouble", or_null(facts.nccl.trouble)}}},
           {"limits", limits_json(facts.limits)},
           {"master",
            {{"host", facts.route.master},

@@ -19,6 +19,9 @@ nlohmann::json facts_json(const MachineFacts& facts);
 // "1.5 MiB".
 std::string bytes_text(int64_t bytes);
 
+// NUMA nodes, and what GPUs have in common: "2 NUMA nodes; GPUs 0-1 by NVLink".
+std::string topology_text(const MachineFacts& facts);
+
 // One line of facts_text().
 std::string fact_line(const std::string& name, const std::string& text);
 

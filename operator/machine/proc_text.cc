@@ -52,6 +52,21 @@ CpuFacts parse_cpuinfo(const std::string& text) {
   return cpu;
 }
 
+int64_t count_list(const std::string& text) {
+  int64_t count = 0;
+  std::istringstream list(text);
+  for (std::string part; std::getline(list, part, ',');) {
+    int64_t first = 0;
+    int64_t last = 0;
+    std::istringstream range(part);
+    if (!(range >> first)) return 0;
+    char dash = 0;
+    if (!(range >> dash >> last)) last = first;
+    count += last - first + 1;
+  }
+  return count;
+}
+
 MemoryFacts parse_meminfo(const std::string& text) {
   return {.total_bytes = kibibytes_of(text, "MemTotal"),
           .available_bytes = kibibytes_of(text, "MemAvailable")};

@@ -29,6 +29,7 @@ CpuFacts read_cpu(const utsname& names) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
   if (sched_getaffinity(0, sizeof(cores), &cores) == 0) cpu.num_cores = CPU_COUNT(&cores);
+  cpu.num_nodes = count_list(read_text("/sys/devices/system/node/online").value_or(""));
   // More cores than the set has room for.
   if (cpu.num_cores == 0) cpu.num_cores = sysconf(_SC_NPROCESSORS_ONLN);
   return cpu;
@@ -114,6 +115,7 @@ MachineFacts read_facts(const Asked& asked) {
   facts.shared_memory = read_space(asked.shared_memory, asked.shared_memory);
   facts.output = read_space(asked.output, nearest_folder(asked.output));
   facts.gpus = read_gpus(kNvmlLibrary, read_text);
+  facts.nccl = read_nccl(kNcclLibrary);
   facts.limits = {read_limit("open files", "n", RLIMIT_NOFILE),
                   read_limit("processes", "u", RLIMIT_NPROC),
                   read_limit("locked memory", "l", RLIMIT_MEMLOCK, true),

@@ -216,6 +216,13 @@ std::string draw_checkpoints(const RunRecord& run) {
          draw_table({"step", "attempt", "written by ranks", "strategy", "size"}, rows);
 }
 
+std::string draw_samples(const RunRecord& run) {
+  if (run.samples.empty()) return "";
+  std::string html = "<h2>Samples, the likeliest word after word</h2>\n";
+  for (const std::string& sample : run.samples) html += "<pre>" + html_text(sample) + "</pre>\n";
+  return html;
+}
+
 std::string draw_configuration(const RunRecord& run) {
   if (!run.train.is_object() || run.train.empty()) return "";
   std::string rows;
@@ -266,7 +273,7 @@ std::string report_page(const RunRecord& run) {
          "\">" + end.word + "</span></h1><p class=\"soft\">" + html_text(run.folder) +
          (run.run.empty() ? "" : ", run " + html_text(run.run)) + "</p>\n" + draw_failure(run) +
          draw_troubles(run) + "<p>" + next + "<code>" + html_text(next_command(run)) +
-         "</code></p>\n" + draw_facts(run) + draw_charts(run) + draw_skew(run) +
+         "</code></p>\n" + draw_facts(run) + draw_samples(run) + draw_charts(run) + draw_skew(run) +
          draw_attempts(run) + draw_checkpoints(run) + draw_configuration(run) +
          "<p class=\"soft\">written by lockstep report</p></body></html>\n";
 }

@@ -64,6 +64,9 @@ struct RunRecord {
   nlohmann::json train;                            // the configuration; null if it is nowhere
   std::map<std::string, std::string> hub_commits;  // "hf://ORG/NAME@REVISION" -> commit, if any
   bool has_model = false;
+  // What its model goes on with after texts, each with its prompt in front; who asks it fills them
+  // in, for the files do not hold them.
+  std::vector<std::string> samples{};
   std::vector<std::string> troubles;  // what could not be read, for people
 };
 

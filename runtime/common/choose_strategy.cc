@@ -7,8 +7,6 @@
 #include <numeric>
 #include <vector>
 
-#include "runtime/common/estimate_memory.h"
-
 namespace lockstep::common {
 namespace {
 
@@ -27,10 +25,15 @@ std::string bytes_text(int64_t bytes) {
   return text;
 }
 
-// What a rank may plan with.
-int64_t budget_of(int64_t available_bytes) {
-  return available_bytes / 10 * 9;
-}
+// A job whose ranks' number and strategy are open.
+struct Question {
+  const TrainConfig& train;
+  RankDevice device = RankDevice::kProcessor;
+  int64_t available_bytes = 0;  // 0 = unknown
+
+  // What a rank may plan with.
+  int64_t budget_bytes() const { return available_bytes / 10 * 9; }
+};
 
 struct Cost {
   Strategy strategy = Strategy::kDdp;
@@ -43,9 +46,9 @@ struct Cost {
   }
 };
 
-Cost cost_of(Strategy strategy, const TrainConfig& train, int64_t ranks) {
-  return {strategy, estimate_memory(train, strategy, ranks).total(),
-          strategy_traffic_bytes(strategy, train, ranks)};
+Cost cost_of(Strategy strategy, const Question& asked, int64_t ranks) {
+  return {strategy, estimate_memory(asked.train, strategy, ranks, asked.device).total(),
+          strategy_traffic_bytes(strategy, asked.train, ranks)};
 }
 
 std::string describe(const Cost& cost) {
@@ -63,15 +66,15 @@ int64_t parameters_with_backward(const TrainConfig& train) {
   return std::accumulate(units.begin() + first_trained_block(train), units.end(), int64_t{0});
 }
 
-StrategyChoice nothing_fits(const TrainConfig& train, int64_t ranks, int64_t available_bytes) {
-  const Cost least = cost_of(Strategy::kZero3, train, ranks);
+StrategyChoice nothing_fits(const Question& asked, int64_t ranks) {
+  const Cost least = cost_of(Strategy::kZero3, asked, ranks);
   std::string reason = "zero3: no strategy leaves a tenth of a rank's ";
-  reason.append(bytes_text(available_bytes)).append(" free; ").append(describe(least));
-  const bool fits = least.memory_bytes <= available_bytes;
-  const int64_t micro_batches = train.batch.num_micro_batches();
+  reason.append(bytes_text(asked.available_bytes)).append(" free; ").append(describe(least));
+  const bool fits = least.memory_bytes <= asked.available_bytes;
+  const int64_t micro_batches = asked.train.batch.num_micro_batches();
   for (int64_t more = ranks + 1; more <= std::min(micro_batches, kMostRanks); ++more) {
     if (micro_batches % more != 0) continue;
-    if (cost_of(Strategy::kZero3, train, more).memory_bytes > budget_of(available_bytes)) continue;
+    if (cost_of(Strategy::kZero3, asked, more).memory_bytes > asked.budget_bytes()) continue;
     reason.append("; ").append(std::to_string(more)).append(" ranks would");
     return {Strategy::kZero3, reason, fits};
   }
@@ -112,14 +115,16 @@ int64_t strategy_traffic_bytes(Strategy strategy, const TrainConfig& train, int6
   return bytes;
 }
 
-StrategyChoice choose_strategy(const TrainConfig& train, int64_t ranks, int64_t available_bytes) {
+StrategyChoice choose_strategy(const TrainConfig& train, int64_t ranks, int64_t available_bytes,
+                               RankDevice device) {
+  const Question asked{.train = train, .device = device, .available_bytes = available_bytes};
   const ParallelismConfig& config = train.parallelism;
   if (config.strategy != Strategy::kAuto) {
     return {config.strategy, std::string(to_string(config.strategy)) + ": as the job asks"};
   }
   if (config.shard_ranks > 0) return {Strategy::kZero3, "zero3: as shardRanks asks"};
   if (ranks == 1) {
-    const Cost cost = cost_of(Strategy::kDdp, train, ranks);
+    const Cost cost = cost_of(Strategy::kDdp, asked, ranks);
     return {Strategy::kDdp,
             "ddp: one rank has nobody to share its " + bytes_text(cost.memory_bytes) + " with",
             available_bytes == 0 || cost.memory_bytes <= available_bytes};
@@ -127,12 +132,12 @@ StrategyChoice choose_strategy(const TrainConfig& train, int64_t ranks, int64_t 
   std::optional<Cost> best;
   std::string costs;
   for (const Strategy strategy : kStrategies) {
-    const Cost cost = cost_of(strategy, train, ranks);
+    const Cost cost = cost_of(strategy, asked, ranks);
     costs.append(costs.empty() ? "" : "; ").append(describe(cost));
-    if (available_bytes > 0 && cost.memory_bytes > budget_of(available_bytes)) continue;
+    if (available_bytes > 0 && cost.memory_bytes > asked.budget_bytes()) continue;
     if (!best || cost < *best) best = cost;
   }
-  if (!best) return nothing_fits(train, ranks, available_bytes);
+  if (!best) return nothing_fits(asked, ranks);
   std::string reason(to_string(best->strategy));
   reason.append(": least traffic, then least memory, of what ")
       .append(available_bytes > 0

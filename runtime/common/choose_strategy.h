@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/common/estimate_memory.h"
 #include "runtime/common/train_config.h"
 
 namespace lockstep::common {
@@ -24,8 +25,9 @@ struct StrategyChoice {
 // estimate_memory() leaves a tenth of a rank's memory free (the estimate's own tolerance), the one
 // with the least traffic, and of equals the one that needs least memory. If none does, zero3 with a
 // reason that names the rank count that would, or that only tensor or pipeline parallelism would.
-//   available_bytes: memory of one rank; 0 = unknown: everything fits.
-StrategyChoice choose_strategy(const TrainConfig& train, int64_t ranks, int64_t available_bytes);
+//   available_bytes: memory of one rank, or of its GPU; 0 = unknown: everything fits.
+StrategyChoice choose_strategy(const TrainConfig& train, int64_t ranks, int64_t available_bytes,
+                               RankDevice device = RankDevice::kProcessor);
 
 std::string_view to_string(Strategy strategy);  // "auto", "ddp", "zero1", "zero2", "zero3"
 std::optional<Strategy> strategy_named(std::string_view name);

@@ -30,6 +30,10 @@ constexpr int64_t kActivationWindows = 3;
 constexpr int64_t kProgramBytes = int64_t{26} << 20;
 constexpr int64_t kGlooBytes = int64_t{116} << 20;
 constexpr int64_t kStagingBytes = int64_t{2} << 20;
+// Of kernels/cuda: Device::row_factor; and, measured on an H100, a context with the code of our
+// kernels and of cuBLAS, and the workspace of products.
+constexpr int64_t kGpuRowFactor = 16;
+constexpr int64_t kCudaBytes = int64_t{600} << 20;
 
 int64_t round_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -40,7 +44,13 @@ int64_t part(int64_t elems) {
   return round_up(elems, 16);
 }
 
-int64_t attention_scratch(int64_t seq, int64_t head_dim, DType dtype) {
+int64_t attention_scratch(const TrainConfig& train, RankDevice device) {
+  const int64_t seq = train.data.sequence_length;
+  const int64_t head_dim = train.model.head_dim;
+  const DType dtype = train.precision;
+  if (device == RankDevice::kGpu) {
+    return micro_batch_rows(train) * train.model.num_attention_heads * seq;
+  }
   const int64_t padded_seq = round_up(seq, kPanel);
   const int64_t padded_dim = round_up(head_dim, kPanel);
   const int64_t wide_heads = dtype == DType::kFp32 ? 0 : 4 * part(seq * head_dim);
@@ -53,13 +63,16 @@ struct LayerElems {
 };
 
 // Of a chunk that the head makes at once.
-int64_t chunk_logits(const ModelConfig& m, int64_t rows) {
-  return std::min(rows, std::max(kMinLossChunkRows, kLossChunkElems / m.vocab_size)) * m.vocab_size;
+int64_t chunk_logits(const ModelConfig& m, int64_t rows, RankDevice device) {
+  const int64_t factor = device == RankDevice::kGpu ? kGpuRowFactor : 1;
+  const int64_t most = std::max(kMinLossChunkRows, kLossChunkElems / m.vocab_size);
+  return std::min(rows, factor * most) * m.vocab_size;
 }
 
 // As the layouts in model/head.cc and model/score_head.cc.
 //   sequences: that the rows are of.
-int64_t head_scratch(const ModelConfig& m, int64_t rows, int64_t sequences) {
+int64_t head_scratch(const TrainConfig& train, int64_t rows, int64_t sequences, RankDevice device) {
+  const ModelConfig& m = train.model;
   const NormKind norm = family_of(m).norm;
   const int64_t normed = m.has_score ? sequences + 1 : rows;
   const int64_t stats = norm == NormKind::kLayer ? 2 * normed : normed;
@@ -67,18 +80,19 @@ int64_t head_scratch(const ModelConfig& m, int64_t rows, int64_t sequences) {
   if (m.has_score) {
     return 3 * part(normed * m.hidden_size) + part(stats) + part(wide) + 2 * part(normed);
   }
-  const int64_t logits = part(chunk_logits(m, rows));
+  const int64_t chunk = chunk_logits(m, rows, device);
+  const bool is_rounded = device == RankDevice::kGpu && train.precision != DType::kFp32;
+  const int64_t rounded = is_rounded ? part((chunk + 1) / 2) : 0;
   return 2 * part(rows * m.hidden_size) + part(stats) + part(wide) +
-         (m.logit_softcap > 0 ? 2 : 1) * logits;
+         (m.logit_softcap > 0 ? 2 : 1) * part(chunk) + rounded;
 }
 
-void add_activations(const TrainConfig& train, MemoryEstimate& out) {
+void add_activations(const TrainConfig& train, RankDevice device, MemoryEstimate& out) {
   const ModelConfig& m = train.model;
   const int64_t seq = train.data.sequence_length;
   const int64_t rows = micro_batch_rows(train) * seq;
-  const LayerLayout layout =
-      lay_out_layer(m, micro_batch_rows(train), seq, train.precision,
-                    attention_scratch(seq, m.head_dim, train.precision), train.lora);
+  const LayerLayout layout = lay_out_layer(m, micro_batch_rows(train), seq, train.precision,
+                                           attention_scratch(train, device), train.lora);
   const LayerElems layer = {.dear = layout.dear.num_elems,
                             .cheap = layout.cheap.num_elems,
                             .scratch = layout.scratch.num_elems};
@@ -103,7 +117,8 @@ void add_activations(const TrainConfig& train, MemoryEstimate& out) {
   const int64_t rotary = tables * seq * m.rotary_dim();
   out.activations = kFloatBytes * (saved + layer.scratch + rotary);
   out.logits = kFloatBytes *
-               std::max<int64_t>(0, head_scratch(m, rows, micro_batch_rows(train)) - layer.scratch);
+               std::max<int64_t>(
+                   0, head_scratch(train, rows, micro_batch_rows(train), device) - layer.scratch);
 }
 
 std::vector<UnitSizes> unit_sizes(const TrainConfig& train, int64_t ranks) {
@@ -145,7 +160,7 @@ int64_t gathered_bytes(const TrainConfig& train, const std::vector<UnitSizes>& u
 
 // Adds the model that a student learns from: see Note [The teacher] in train/teacher.h.
 //   slices_kept: of each unit under zero3; 0: the weights are whole.
-void add_teacher(const TrainConfig& train, int64_t ranks, int64_t slices_kept,
+void add_teacher(const TrainConfig& train, int64_t ranks, int64_t slices_kept, RankDevice device,
                  MemoryEstimate& out) {
   TrainConfig own = train;
   own.model = train.distill.model;
@@ -159,10 +174,10 @@ void add_teacher(const TrainConfig& train, int64_t ranks, int64_t slices_kept,
   }
   if (slices_kept > 0) out.gathered += gathered_bytes(own, units);
   MemoryEstimate passing;
-  add_activations(own, passing);
+  add_activations(own, device, passing);
   const int64_t rows = micro_batch_rows(train) * train.data.sequence_length;
   out.activations += passing.activations;
-  out.logits += passing.logits + kFloatBytes * chunk_logits(own.model, rows);
+  out.logits += passing.logits + kFloatBytes * chunk_logits(own.model, rows, device);
 }
 
 // Moves to storage what the optimizer alone needs: moments, and masters beside compute copies.
@@ -187,6 +202,12 @@ void offload_optimizer(const TrainConfig& train, const std::vector<UnitSizes>& u
   const int64_t kinds = num_moments(train.optimizer) + (is_mixed ? 1 : 0);
   out.windows =
       kSwapWindows * kFloatBytes * (kinds * std::min(kSwapPieceElems, largest) + kSwapBlockElems);
+}
+
+int64_t process_bytes(const TrainConfig& train, int64_t ranks, RankDevice device) {
+  if (device == RankDevice::kGpu) return kCudaBytes;
+  const bool has_gloo = train.communication.backend == CommunicationConfig::Backend::kGloo;
+  return kProgramBytes + (has_gloo && ranks > 1 ? kGlooBytes : shared_memory_bytes(ranks));
 }
 
 }  // namespace
@@ -220,7 +241,8 @@ int64_t num_trained_parameters(const TrainConfig& train) {
   return sum;
 }
 
-MemoryEstimate estimate_memory(const TrainConfig& train, Strategy strategy, int64_t ranks) {
+MemoryEstimate estimate_memory(const TrainConfig& train, Strategy strategy, int64_t ranks,
+                               RankDevice device) {
   const bool shards_moments = strategy != Strategy::kDdp;
   const bool shards_gradients = strategy == Strategy::kZero2 || strategy == Strategy::kZero3;
   const bool shards_weights = strategy == Strategy::kZero3;
@@ -230,7 +252,8 @@ MemoryEstimate estimate_memory(const TrainConfig& train, Strategy strategy, int6
   const bool is_grouped = shards_weights && config.shard_ranks > 0;
   const int64_t slices_kept = is_grouped ? ranks / config.shard_ranks : 1;
   const int64_t moments = num_moments(train.optimizer);
-  const bool has_snapshot = saves_behind_training(train);
+  // A GPU's state is written from the GPU, while training stands still.
+  const bool has_snapshot = device == RankDevice::kProcessor && saves_behind_training(train);
   MemoryEstimate out;
   const std::vector<UnitSizes> units = unit_sizes(train, ranks);
   for (const UnitSizes& unit : units) {
@@ -259,11 +282,10 @@ MemoryEstimate estimate_memory(const TrainConfig& train, Strategy strategy, int6
        .ranks = ranks,
        .micro_batches_per_rank = std::max<int64_t>(1, train.batch.num_micro_batches() / ranks)});
   if (shards_weights) out.gathered = gathered_bytes(train, units);
-  add_activations(train, out);
+  add_activations(train, device, out);
   const bool has_teacher = train.distill.model.vocab_size > 0;
-  if (has_teacher) add_teacher(train, ranks, shards_weights ? slices_kept : 0, out);
-  const bool has_gloo = train.communication.backend == CommunicationConfig::Backend::kGloo;
-  out.process = kProgramBytes + (has_gloo && ranks > 1 ? kGlooBytes : shared_memory_bytes(ranks));
+  if (has_teacher) add_teacher(train, ranks, shards_weights ? slices_kept : 0, device, out);
+  out.process = process_bytes(train, ranks, device);
   return out;
 }
 

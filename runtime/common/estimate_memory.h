@@ -11,7 +11,11 @@
 
 namespace lockstep::common {
 
-// Bytes of one rank; the rank that needs most, where they differ.
+// What ranks compute on, and so where their buffers lie: in the host's memory, or in their GPU's.
+enum class RankDevice { kProcessor, kGpu };
+
+// Bytes of one rank; the rank that needs most, where they differ. Of a rank on a GPU, bytes of its
+// GPU.
 struct MemoryEstimate {
   // Masters, and the copies that bf16 and fp16 compute with; a teacher's are among these and the
   // activations, logits and gathered weights.
@@ -24,7 +28,8 @@ struct MemoryEstimate {
   int64_t partial_sums = 0;  // of the fixed tree, and gradients that are being exchanged
   int64_t windows = 0;       // through which offloaded state comes and goes
   int64_t snapshot = 0;      // the copy that checkpoints are written from
-  int64_t process = 0;       // program, libraries, shared-memory slots; resident, part of it shared
+  int64_t process = 0;  // program, libraries, shared-memory slots; resident, part of it shared;
+                        // on a GPU what CUDA keeps there for a process
 
   int64_t nvme = 0;  // no memory: the rank's space under offload.nvmePath
 
@@ -45,10 +50,11 @@ int64_t num_parameters(const ModelConfig& model);
 // Those of units that are not frozen, adapters included.
 int64_t num_trained_parameters(const TrainConfig& train);
 
-// What a rank of `train` holds under `strategy` on `ranks` ranks.
+// What a rank of `train` holds under `strategy` on `ranks` ranks that compute on `device`.
 // Preconditions: strategy is not kAuto; `ranks` divides the micro-batches (else, the next lower
 // number of micro-batches per rank is assumed).
-MemoryEstimate estimate_memory(const TrainConfig& train, Strategy strategy, int64_t ranks);
+MemoryEstimate estimate_memory(const TrainConfig& train, Strategy strategy, int64_t ranks,
+                               RankDevice device = RankDevice::kProcessor);
 
 // Bytes of /dev/shm through which `ranks` ranks of one host talk, the part of it that grows.
 int64_t shared_memory_bytes(int64_t ranks);

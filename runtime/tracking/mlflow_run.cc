@@ -44,6 +44,7 @@ MlflowRun::~MlflowRun() = default;
 
 void MlflowRun::start(int64_t step, MlflowTexts tags) {
   start_step_ = step;
+  start_ms_ = now_ms();  // a server may be asked for the run long after that
   tags_ = std::move(tags);
   {
     const std::lock_guard lock(mutex_);
@@ -194,7 +195,7 @@ Result<void> MlflowRun::connect(const MlflowClient& client) {
                      client.create_run({.experiment_id = experiment,
                                         .name = named.empty() ? options_.name : named,
                                         .key = state_.key,
-                                        .start_ms = now_ms()}));
+                                        .start_ms = start_ms_}));
     RETURN_IF_ERROR(keep_state());
   }
   RETURN_IF_ERROR(client.set_status(state_.run_id, MlflowStatus::kRunning, 0));

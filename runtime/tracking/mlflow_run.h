@@ -96,6 +96,7 @@ class MlflowRun {
 
   // Of the thread alone.
   int64_t start_step_ = 0;
+  int64_t start_ms_ = 0;
   MlflowTexts tags_;
   MlflowState state_;
   MlflowTail tail_;

@@ -13,6 +13,8 @@ import tempfile
 import time
 import urllib.request
 
+import ways_to_server
+
 lockstep = sys.argv[1]
 work = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-mlflow-"))
 with socket.socket() as free:
@@ -20,7 +22,7 @@ with socket.socket() as free:
     address = f"http://127.0.0.1:{free.getsockname()[1]}"
 for variable in [name for name in os.environ if name.startswith("MLFLOW_")]:
     del os.environ[variable]
-os.environ.update(MLFLOW_DISABLE_TELEMETRY="true", MLFLOW_SERVER_ENABLE_JOB_EXECUTION="false", NO_PROXY="127.0.0.1")
+os.environ.update(MLFLOW_DISABLE_TELEMETRY="true", MLFLOW_SERVER_ENABLE_JOB_EXECUTION="false", MLFLOW_SERVER_ALLOWED_HOSTS="*", NO_PROXY="127.0.0.1")
 
 
 def start_server():
@@ -70,9 +72,9 @@ spec:
 """)
 
 
-def run(output, *words, status=0):
+def run(output, *words, status=0, **variables):
     said = subprocess.run([lockstep, "run", "job.yaml", "--output", output, *words], cwd=work, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True)
+                          stderr=subprocess.STDOUT, text=True, env={**os.environ, **variables})
     assert said.returncode == status, (said.returncode, said.stdout[-3000:])
 
 
@@ -141,6 +143,34 @@ server = start_server()
 run("away", "--resume", "--set", "train.steps=14")
 check_metrics("what an attempt could not tell", "away")
 check("runs of the experiment", len(client.search_runs([first.info.experiment_id])), 3)
+
+# Through TLS, and through a proxy that alone knows the server's name.
+NAME = "mlflow.test"
+(work / "tls").mkdir()
+authority, certificate, key = ways_to_server.make_certificate(work / "tls", NAME)
+plain = int(address.rsplit(":", 1)[1])
+secure = ways_to_server.serve_tls(certificate, key, plain)
+asked = []
+proxy = f"http://127.0.0.1:{ways_to_server.serve_proxy(NAME, asked)}"
+
+
+def tell(output, uri, **variables):
+    run(output, "--set", f'train.logging.mlflow={{trackingUri: "{uri}", experiment: ways}}', "--set", "train.steps=4", **variables)
+
+
+tell("untrusted", f"https://localhost:{secure}")
+assert not (work / "untrusted/mlflow.json").exists()
+assert "mlflow is away" in (work / "untrusted/logs/attempt-0/rank-0.log").read_text()
+print("ok: a certificate of nobody who is trusted is told nothing, and costs no run")
+tell("tls", f"https://localhost:{secure}", SSL_CERT_FILE=str(authority))
+check_metrics("through TLS", "tls")
+tell("proxy", f"http://{NAME}:{plain}", HTTP_PROXY=proxy)
+check_metrics("through a proxy", "proxy")
+assert asked and all(one.split(" ")[1].startswith(f"http://{NAME}:{plain}/api/2.0/mlflow/") for one in asked), asked
+asked.clear()
+tell("tunnel", f"https://{NAME}:{secure}", HTTPS_PROXY=proxy, SSL_CERT_FILE=str(authority))
+check_metrics("through a proxy's tunnel with TLS in it", "tunnel")
+check("all of it through the tunnel", set(asked), {f"CONNECT {NAME}:{secure}"})
 
 stop_server(server)
 print("ok")

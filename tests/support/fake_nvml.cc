@@ -1,6 +1,8 @@
-// A driver library with two GPUs for tests: device 0 is 37 % busy and has 16 GiB, device 1 does not
-// tell.
+// A driver library with two GPUs for tests: device 0 is 37 % busy, has 16 GiB and compute
+// capability 9.0, device 1 does not tell. They meet at a host bridge, or if FAKE_NVLINK is set by
+// NVLink.
 #include <cstdio>
+#include <cstdlib>
 
 namespace {
 
@@ -20,6 +22,8 @@ constexpr int kSuccess = 0;
 constexpr int kUninitialized = 1;
 constexpr int kInvalidArgument = 2;
 constexpr int kNotSupported = 3;
+constexpr int kHostBridge = 30;
+constexpr int kNvlinkCapability = 2;
 
 }  // namespace
 
@@ -72,6 +76,28 @@ int nvmlDeviceGetMemoryInfo(void* device, Memory* memory) {
   if (!initialized) return kUninitialized;
   if (device != &devices[0]) return kNotSupported;
   *memory = {16ULL << 30, 15ULL << 30, 1ULL << 30};
+  return kSuccess;
+}
+
+int nvmlDeviceGetCudaComputeCapability(void* device, int* major, int* minor) {
+  if (!initialized) return kUninitialized;
+  if (device != &devices[0]) return kNotSupported;
+  *major = 9;
+  *minor = 0;
+  return kSuccess;
+}
+
+int nvmlDeviceGetP2PStatus(void* first, void* second, int capability, int* status) {
+  if (!initialized) return kUninitialized;
+  if (first == second || capability != kNvlinkCapability) return kInvalidArgument;
+  *status = std::getenv("FAKE_NVLINK") != nullptr ? 0 : 1;
+  return kSuccess;
+}
+
+int nvmlDeviceGetTopologyCommonAncestor(void* first, void* second, int* level) {
+  if (!initialized) return kUninitialized;
+  if (first == second) return kInvalidArgument;
+  *level = kHostBridge;
   return kSuccess;
 }
 

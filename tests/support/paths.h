@@ -10,6 +10,7 @@ extern const char* const kEmulatedGpuProgram;  // the same, on an emulated GPU
 extern const char* const kFaultyRuntime;       // lockstep-runtime with faults in it (tests/faults)
 extern const char* const kCustomJob;           // a rank of a custom loop (tests/runtime/custom)
 extern const char* const kFakeNvml;            // library that answers as NVML does
+extern const char* const kFakeNccl;            // library that answers as NCCL does, to little
 extern const char* const kFakeCudaDriver;      // library that answers as a CUDA driver does
 extern const char* const kGpuCheck;            // lockstep-gpu-check
 

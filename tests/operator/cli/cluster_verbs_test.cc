@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -14,6 +15,7 @@
 #include "operator/cli/exit_status.h"
 #include "operator/cli/job_table.h"
 #include "operator/kube/http_client.h"
+#include "tests/operator/cli/log_client.h"
 #include "tests/operator/controller/fake_api_server.h"
 #include "tests/operator/controller/operator_run.h"
 #include "tests/operator/controller/served_api.h"
@@ -149,34 +151,13 @@ TEST_F(ClusterVerbsTest, DescribeSaysWhyAndEventsAreOfTheJobAlone) {
   EXPECT_THAT(take_out(), MatchesRegex("LAST SEEN .*\n.*trainingjob/demo +about demo\n"));
 }
 
-// The API server in memory, with the logs of pods beside it.
-class WithLogs final : public kube::Client {
- public:
-  using Answer = kube::ApiResult<json>;
-  using Client::create;
-  explicit WithLogs(control::FakeApiServer& server) : server_(server) {}
+// Two lines of every pod's log.
+struct PodLogs {
+  std::vector<std::string> asked;
+  std::string broken;  // the pod whose node does not answer
 
-  Answer get(const kube::ResourcePath& path) override { return server_.get(path); }
-  Answer list(const kube::ResourcePath& path, const kube::ListOptions& options,
-              std::stop_token stop) override {
-    return server_.list(path, options, stop);
-  }
-  Answer create(const kube::ResourcePath& path, const json& body,
-                kube::Warnings& warnings) override {
-    return server_.create(path, body, warnings);
-  }
-  Answer replace(const kube::ResourcePath& path, const json& body) override {
-    return server_.replace(path, body);
-  }
-  Answer patch(const kube::ResourcePath& path, kube::PatchType type, const json& body) override {
-    return server_.patch(path, type, body);
-  }
-  Answer remove(const kube::ResourcePath& path, const kube::DeleteOptions& options) override {
-    return server_.remove(path, options);
-  }
-  std::optional<kube::ApiError> stream(
-      const kube::ResourcePath& path, const std::string& query, std::stop_token /*stop*/,
-      const std::function<bool(std::string_view)>& on_line) override {
+  std::optional<kube::ApiError> stream(const kube::ResourcePath& path, const std::string& query,
+                                       const std::function<bool(std::string_view)>& on_line) {
     asked.push_back(path.name + "/" + path.subresource + "?" + query);
     if (path.name == broken) {
       return control::refusal(common::ErrorCode::kUnavailable, 500, "the node is away");
@@ -185,12 +166,6 @@ class WithLogs final : public kube::Client {
     on_line("second of " + path.name);
     return std::nullopt;
   }
-
-  std::vector<std::string> asked;
-  std::string broken;  // the pod whose node does not answer
-
- private:
-  control::FakeApiServer& server_;
 };
 
 TEST_F(ClusterVerbsTest, LogsOfAllRanksArePrefixedAndTheFirstFailingRankComesFirst) {
@@ -203,19 +178,20 @@ TEST_F(ClusterVerbsTest, LogsOfAllRanksArePrefixedAndTheFirstFailingRankComesFir
                            {"namespace", "default"},
                            {"labels", {{"lockstep.dev/job-name", "demo"}}}}}});
   }
-  WithLogs client(server_);
+  PodLogs logs;
+  LogClient client(server_, std::bind_front(&PodLogs::stream, &logs));
   const Session there{client, "default", "", out_, err_};
   EXPECT_EQ(print_logs({.name = "demo", .all_ranks = true, .tail = 5}, there), kOk);
   EXPECT_EQ(take_out(),
             "[rank 2] first of demo-0-2\n[rank 2] second of demo-0-2\n"
             "[rank 0] first of demo-0-0\n[rank 0] second of demo-0-0\n"
             "[rank 1] first of demo-0-1\n[rank 1] second of demo-0-1\n");
-  EXPECT_EQ(client.asked.front(), "demo-0-2/log?container=trainer&tailLines=5");
+  EXPECT_EQ(logs.asked.front(), "demo-0-2/log?container=trainer&tailLines=5");
   EXPECT_EQ(print_logs({.name = "demo"}, there), kOk);
   EXPECT_EQ(take_out(), "first of demo-0-2\nsecond of demo-0-2\n");
   EXPECT_EQ(print_logs({.name = "demo", .attempt = 7}, there), kNoSuchJob);
   EXPECT_THAT(err_.str(), HasSubstr("no pod of that rank and attempt"));
-  client.broken = "demo-0-2";
+  logs.broken = "demo-0-2";
   EXPECT_EQ(print_logs({.name = "demo", .all_ranks = true}, there), kUnreachable);
   EXPECT_THAT(take_out(), StartsWith("[rank 0] first")) << "the others' logs are printed";
 }

@@ -1,17 +1,7 @@
 #!/usr/bin/env bash
 # `lockstep env` and `lockstep doctor` on this machine, made worse one thing at a time.   usage: doctor_test.sh BIN_DIR
 set -euo pipefail
-bin=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-fail() { echo "FAILED: $*"; tail -n 30 "$work"/*.log "$work"/*.out; exit 1; }
-expect_status() { # what found expected
-  [ "$2" = "$3" ] || fail "$1: exit status $2, expected $3"
-  echo "ok: $1"
-}
-expect_text() { grep -qF -- "$3" "$2" || fail "$1: no '$3' in $2"; echo "ok: $1"; } # what file text
-run() { local rc=0; "$bin/lockstep" "${@:2}" >"$1.out" 2>"$1.log" || rc=$?; echo $rc; } # name argument...
+. "$(dirname "$0")/lib.sh"
 # The line of a check, and the one behind it.
 wrong() { # what file check text next
   grep -A1 -F "WRONG  $3" "$2" >"$work/one" || fail "$1: $3 is not wrong in $2"
@@ -28,7 +18,7 @@ mkdir shm && export LOCKSTEP_RUNTIME=$work/runtime LOCKSTEP_SHM_DIR=$work/shm
 unset MASTER_ADDR MASTER_PORT LOCKSTEP_METRICS_PORT
 
 expect_status "env" "$(KUBECONFIG=$work/none HOME=$work run env env)" 0
-for name in lockstep runtime system cpu 'instruction sets' cgroup memory gpu limits master; do
+for name in lockstep runtime system cpu 'instruction sets' cgroup memory gpu nccl topology limits master; do
   grep -q "^$name  *[^ ]" env.out || fail "env does not tell $name"
 done
 expect_text "env says what is absent" env.out 'kubectl context   none'
@@ -46,7 +36,7 @@ assert facts["cpu"]["cores"] >= 1 and facts["limits"]["open files"]["soft"] > 0
 P
 
 run sound doctor >rc
-for check in runtime "$work/shm" 'open files' output gpu master; do fine "$check is sound" sound.out "$check"; done
+for check in runtime "$work/shm" 'open files' output gpu nccl topology master; do fine "$check is sound" sound.out "$check"; done
 if grep -q WRONG sound.out; then expect_status "exit status of this machine" "$(cat rc)" 1; else expect_status "exit status of this machine" "$(cat rc)" 0; fi
 
 expect_status "a runtime that is not there" "$(LOCKSTEP_RUNTIME=$work/absent run runtime doctor)" 1

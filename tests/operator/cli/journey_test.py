@@ -42,10 +42,11 @@ def journey():
     expect("the loss falls", losses[-1] < losses[0])
     expect("the curve's end is what was shown", f"{losses[-1]:.4f} (step 30)" in ran)
 
-    shows("report ends well", "report", "runs/first")
+    shows("report ends well", "report", "runs/first", "--prompt", "line 7 ")
     with open("runs/first/report.html") as report:
         page = report.read()
     expect("the page is of this run and finished", "<title>first - finished</title>" in page)
+    expect("with what the model says", "<pre>line 7 " in page)
 
     shows("export ends well", "export", "runs/first", "--output", "exported")
     with open("runs/first/model/model.safetensors", "rb") as model, open("exported/model.safetensors", "rb") as exported:

@@ -12,6 +12,7 @@
 
 #include "operator/cli/exit_status.h"
 #include "operator/kube/mutex.h"
+#include "tests/operator/cli/log_client.h"
 #include "tests/operator/controller/fake_api_server.h"
 #include "tests/operator/controller/operator_run.h"
 
@@ -67,42 +68,20 @@ TEST(LogPlaceTest, StreamBeginsWhereTheLastOneEnded) {
             "sinceTime=2026-11-23T01%3A02%3A01.000000001Z");
 }
 
-// The API server in memory; each stream of a pod's log is the next of its script, and the last one
-// again and again.
-class WithStreams final : public kube::Client {
+// Each stream of a pod's log is the next of its script, and the last one again and again.
+class ScriptedLogs {
  public:
-  using Answer = kube::ApiResult<json>;
-  using Client::create;
   struct Stream {
     Texts lines;
     std::function<void()> afterwards{};
     std::optional<kube::ApiError> refusal{};
   };
 
-  WithStreams(control::FakeApiServer& server, std::map<std::string, std::vector<Stream>> script)
-      : server_(server), script_(std::move(script)) {}
+  explicit ScriptedLogs(std::map<std::string, std::vector<Stream>> script)
+      : script_(std::move(script)) {}
 
-  Answer get(const kube::ResourcePath& path) override { return server_.get(path); }
-  Answer list(const kube::ResourcePath& path, const kube::ListOptions& options,
-              std::stop_token stop) override {
-    return server_.list(path, options, stop);
-  }
-  Answer create(const kube::ResourcePath& path, const json& body,
-                kube::Warnings& warnings) override {
-    return server_.create(path, body, warnings);
-  }
-  Answer replace(const kube::ResourcePath& path, const json& body) override {
-    return server_.replace(path, body);
-  }
-  Answer patch(const kube::ResourcePath& path, kube::PatchType type, const json& body) override {
-    return server_.patch(path, type, body);
-  }
-  Answer remove(const kube::ResourcePath& path, const kube::DeleteOptions& options) override {
-    return server_.remove(path, options);
-  }
-  std::optional<kube::ApiError> stream(
-      const kube::ResourcePath& path, const std::string& query, std::stop_token /*stop*/,
-      const std::function<bool(std::string_view)>& on_line) override {
+  std::optional<kube::ApiError> stream(const kube::ResourcePath& path, const std::string& query,
+                                       const std::function<bool(std::string_view)>& on_line) {
     const Stream stream = next(path.name, query);
     for (const std::string& line : stream.lines) on_line(line);
     if (stream.afterwards) stream.afterwards();
@@ -124,7 +103,6 @@ class WithStreams final : public kube::Client {
     return stream;
   }
 
-  control::FakeApiServer& server_;
   mutable kube::Mutex mutex_;
   std::map<std::string, std::vector<Stream>> script_ GUARDED_BY(mutex_);
   Texts asked_ GUARDED_BY(mutex_);
@@ -149,7 +127,8 @@ class FollowLogsTest : public ::testing::Test {
       job["status"]["conditions"] = json::array({{{"type", condition}, {"status", "True"}}});
     });
   }
-  int follow(WithStreams& client, bool all_ranks) {
+  int follow(ScriptedLogs& logs, bool all_ranks) {
+    LogClient client(server_, std::bind_front(&ScriptedLogs::stream, &logs));
     const Session session{client, "default", "", out_, err_};
     return follow_logs({.name = "demo", .all_ranks = all_ranks, .follow = true}, session, kSoon);
   }
@@ -170,15 +149,15 @@ class FollowLogsTest : public ::testing::Test {
 TEST_F(FollowLogsTest, StreamThatWasCutGoesOnWhereItEnded) {
   add_pod("demo-0-0", "Running");
   add_pod("demo-0-1", "Pending");
-  WithStreams client(server_, {{"demo-0-0",
-                                {{.lines = {stamped(1, "one"), stamped(2, "two")}},
-                                 {.lines = {stamped(2, "two"), stamped(3, "three")},
-                                  .afterwards = end_all("Succeeded", "Succeeded")}}}});
-  EXPECT_EQ(follow(client, false), kOk);
+  ScriptedLogs logs({{"demo-0-0",
+                      {{.lines = {stamped(1, "one"), stamped(2, "two")}},
+                       {.lines = {stamped(2, "two"), stamped(3, "three")},
+                        .afterwards = end_all("Succeeded", "Succeeded")}}}});
+  EXPECT_EQ(follow(logs, false), kOk);
   EXPECT_EQ(out_.str(), "one\ntwo\nthree\n");
-  EXPECT_EQ(client.asked(), (Texts{"demo-0-0?container=trainer&follow=true&timestamps=true",
-                                   "demo-0-0?container=trainer&follow=true&timestamps=true&"
-                                   "sinceTime=2026-11-23T01%3A02%3A02.000000001Z"}));
+  EXPECT_EQ(logs.asked(), (Texts{"demo-0-0?container=trainer&follow=true&timestamps=true",
+                                 "demo-0-0?container=trainer&follow=true&timestamps=true&"
+                                 "sinceTime=2026-11-23T01%3A02%3A02.000000001Z"}));
 }
 
 TEST_F(FollowLogsTest, AllRanksArePrefixedAndLaterAttemptsAreFollowedToo) {
@@ -189,14 +168,13 @@ TEST_F(FollowLogsTest, AllRanksArePrefixedAndLaterAttemptsAreFollowedToo) {
     add_pod("demo-1-0", "Running");
     add_pod("demo-1-1", "Pending");
   };
-  WithStreams client(
-      server_,
+  ScriptedLogs logs(
       {{"demo-0-0", {{.lines = {stamped(1, "a")}}}},
        {"demo-0-1",
         {{.lines = {stamped(1, "b")}, .afterwards = restart}, {.lines = {stamped(1, "b")}}}},
        {"demo-1-0", {{.lines = {stamped(4, "again")}, .afterwards = end_all("Failed", "Failed")}}},
        {"demo-1-1", {{.lines = {stamped(5, "late")}}}}});
-  EXPECT_EQ(follow(client, true), kFailed) << "the job failed";
+  EXPECT_EQ(follow(logs, true), kFailed) << "the job failed";
   for (const char* line : {"[rank 0] a\n", "[rank 1] b\n", "[rank 0] again\n", "[rank 1] late\n"}) {
     EXPECT_THAT(out_.str(), HasSubstr(line));
   }
@@ -209,37 +187,36 @@ TEST_F(FollowLogsTest, AllRanksArePrefixedAndLaterAttemptsAreFollowedToo) {
 TEST_F(FollowLogsTest, JobThatHasEndedIsPrintedAndOver) {
   add_pod("demo-0-0", "Succeeded");
   finish("Succeeded");
-  WithStreams client(server_, {{"demo-0-0", {{.lines = {stamped(1, "all"), stamped(2, "done")}}}}});
-  EXPECT_EQ(follow(client, false), kOk);
+  ScriptedLogs logs({{"demo-0-0", {{.lines = {stamped(1, "all"), stamped(2, "done")}}}}});
+  EXPECT_EQ(follow(logs, false), kOk);
   EXPECT_EQ(out_.str(), "all\ndone\n");
 }
 
 TEST_F(FollowLogsTest, RefusalIsToldAndEndsIt) {
   add_pod("demo-0-0", "Running");
-  WithStreams client(server_, {{"demo-0-0",
-                                {{.refusal = control::refusal(common::ErrorCode::kPermissionDenied,
-                                                              403, "no pods/log")}}}});
-  EXPECT_EQ(follow(client, false), kForbidden);
+  ScriptedLogs logs({{"demo-0-0",
+                      {{.refusal = control::refusal(common::ErrorCode::kPermissionDenied, 403,
+                                                    "no pods/log")}}}});
+  EXPECT_EQ(follow(logs, false), kForbidden);
   EXPECT_THAT(err_.str(), HasSubstr("no pods/log"));
 }
 
 TEST_F(FollowLogsTest, LogThatCannotBeReadAnyMoreIsTold) {
   add_pod("demo-0-0", "Succeeded");
   finish("Succeeded");
-  WithStreams client(
-      server_,
+  ScriptedLogs logs(
       {{"demo-0-0",
         {{.refusal = control::refusal(common::ErrorCode::kUnavailable, 500, "node is away")}}}});
-  EXPECT_EQ(follow(client, false), kUnreachable);
+  EXPECT_EQ(follow(logs, false), kUnreachable);
   EXPECT_THAT(err_.str(), HasSubstr("node is away"));
 }
 
 TEST_F(FollowLogsTest, JobThatIsDeletedIsAnError) {
   add_pod("demo-0-0", "Running");
-  WithStreams client(server_, {{"demo-0-0", {{.lines = {stamped(1, "a")}, .afterwards = [this] {
-                                                server_.erase("trainingjobs", control::kDemo);
-                                              }}}}});
-  EXPECT_EQ(follow(client, false), kNoSuchJob);
+  ScriptedLogs logs({{"demo-0-0", {{.lines = {stamped(1, "a")}, .afterwards = [this] {
+                                      server_.erase("trainingjobs", control::kDemo);
+                                    }}}}});
+  EXPECT_EQ(follow(logs, false), kNoSuchJob);
   EXPECT_EQ(out_.str(), "a\n");
 }
 

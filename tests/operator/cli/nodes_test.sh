@@ -3,8 +3,7 @@
 # runtime. The same bits as on one machine, restarts, a machine that dies, a cable that is pulled, wrong flags. Needs root.
 # usage: nodes_test.sh BIN_DIR quick|PYTHON     a Python with PyTorch, for torchrun; quick: only what is over in seconds
 set -euo pipefail
-bin=$1
-work=$(mktemp -d)
+. "$(dirname "$0")/lib.sh"
 one=lockstep-one-$$ two=lockstep-two-$$
 declare -a started=()
 clean_up() {
@@ -14,14 +13,6 @@ clean_up() {
   rm -rf "$work"
 }
 trap clean_up EXIT
-cd "$work"
-fail() { echo "FAILED: $*"; tail -n 30 "$work"/*.log; exit 1; }
-expect_status() { # what found expected
-  [ "$2" = "$3" ] || fail "$1: exit status $2, expected $3"
-  echo "ok: $1"
-}
-expect_text() { grep -qE -- "$3" "$2" || fail "$1: no '$3' in $2"; echo "ok: $1"; } # what file pattern
-losses() { sed 's/, "tokens_per_second".*//' "$1/metrics.jsonl"; } # without what was measured
 
 # Two machines, 10.73.0.1 and 10.73.0.2.
 ip netns add "$one"
@@ -33,16 +24,18 @@ for pair in "$one 1" "$two 2"; do
   ip -n "$space" addr add "10.73.0.$number/24" dev eth0
   ip -n "$space" link set eth0 up
 done
-# `on SPACE COMMAND...` runs it on that machine, which sees no shared memory of the other.
-on() { nsenter "--net=/run/netns/$1" unshare --mount sh -c 'mount -t tmpfs none /dev/shm && exec "$@"' sh "${@:2}"; }
+# `become SPACE COMMAND...` is it on that machine, which sees no shared memory of the other, in place of this shell: in the background
+# its id is the command's. `on` runs it.
+become() { exec nsenter "--net=/run/netns/$1" unshare --mount sh -c 'mount -t tmpfs none /dev/shm && exec "$@"' sh "${@:2}"; }
+on() { (become "$@"); }
 node() { # name space rank argument...: starts `lockstep run` of a node; its id is in $pid
-  on "$2" "$bin/lockstep" run "${job:-job.yaml}" --nodes 2 --node-rank "$3" --master 10.73.0.1:29400 "${@:4}" >"$1.out" 2>"$1.log" &
+  become "$2" "$bin/lockstep" run "${job:-job.yaml}" --nodes 2 --node-rank "$3" --master 10.73.0.1:29400 "${@:4}" >"$1.out" 2>"$1.log" &
   pid=$!
   started+=("$pid")
 }
 status_of() { local rc=0; wait "$1" || rc=$?; echo "$rc" >status; } # sets the file `status`: a subshell could not wait
 
-for i in $(seq 1 400); do echo "line $i of a corpus that a small model can learn, again and again"; done >corpus.txt
+corpus 400 >corpus.txt
 cat >job.yaml <<'Y'
 apiVersion: lockstep.dev/v1alpha1
 kind: TrainingJob
@@ -66,9 +59,9 @@ node first "$one" 0 --output both; first=$pid
 node second "$two" 1 --output both; second=$pid
 status_of "$first"; expect_status "a run on two machines ends well on the first" "$(cat status)" 0
 status_of "$second"; expect_status "and on the second" "$(cat status)" 0
-expect_text "the first says who came" first.log '^node 1 is 10\.73\.0\.2$'
-expect_text "the second says which ranks it has" second.log 'node 1 of 2 \(--nodes\), ranks 2 to 3: looking for node 0 at 10\.73\.0\.1:29400'
-expect_text "machines talk over the network, ranks of one through memory" both/logs/attempt-0/rank-2.log 'connected.* backend=shared-memory\+gloo'
+expect_match "the first says who came" first.log '^node 1 is 10\.73\.0\.2$'
+expect_match "the second says which ranks it has" second.log 'node 1 of 2 \(--nodes\), ranks 2 to 3: looking for node 0 at 10\.73\.0\.1:29400'
+expect_match "machines talk over the network, ranks of one through memory" both/logs/attempt-0/rank-2.log 'connected.* backend=shared-memory\+gloo'
 cmp alone/model/model.safetensors both/model/model.safetensors || fail "the model differs from one machine's"
 [ "$(losses alone)" = "$(losses both)" ] || fail "losses differ from one machine's"
 echo "ok: same bits on two machines as on one"
@@ -78,7 +71,7 @@ refuse() { # what status pattern argument...
   local rc=0
   on "$two" "$bin/lockstep" run job.yaml --output wrong "${@:4}" >wrong.out 2>wrong.log || rc=$?
   expect_status "$1 is refused" "$rc" "$2"
-  expect_text "$1 is explained" wrong.log "$3"
+  expect_match "$1 is explained" wrong.log "$3"
   [ "$(grep -c '^error: ' wrong.log)" = 1 ] || fail "$1: not one error"
 }
 refuse "a rank beyond the nodes" 2 '^error: --node-rank: expected a number from 0 to 1, as --nodes is 2, found 2' --nodes 2 --node-rank 2 --master 10.73.0.1:1
@@ -93,7 +86,7 @@ node unequal "$one" 0 --output unequal; first=$pid
 refuse "another manifest" 3 '^error: node 0 refused: node 1 \(10\.73\.0\.2\): the manifests differ: spec\.train\.steps is 21 there and 20 on node 0' \
   --nodes 2 --node-rank 1 --master 10.73.0.1:29400 --set train.steps=21
 status_of "$first"; expect_status "and ends the first node too" "$(cat status)" 3
-expect_text "which says the same" unequal.log '^error: node 1 \(10\.73\.0\.2\): the manifests differ: spec\.train\.steps is 21 there'
+expect_match "which says the same" unequal.log '^error: node 1 \(10\.73\.0\.2\): the manifests differ: spec\.train\.steps is 21 there'
 
 # Machines without a common folder: what failed on the second one is there.
 cat >failing.yaml <<'Y'
@@ -109,15 +102,15 @@ job=failing.yaml node failing-0 "$one" 0 --output first-folder; first=$pid
 job=failing.yaml node failing-1 "$two" 1 --output second-folder; second=$pid
 status_of "$first"; expect_status "a failed run ends with 1 on the first" "$(cat status)" 1
 status_of "$second"; expect_status "and on the second" "$(cat status)" 1
-expect_text "which machine has the log is said" failing-0.log '^its log is on node-1, below the --output there: logs/attempt-0/rank-1\.log$'
-expect_text "and it is there" second-folder/logs/attempt-0/rank-1.log '^broken$'
+expect_match "which machine has the log is said" failing-0.log '^its log is on node-1, below the --output there: logs/attempt-0/rank-1\.log$'
+expect_match "and it is there" second-folder/logs/attempt-0/rank-1.log '^broken$'
 job=failing.yaml node unwritable-0 "$one" 0 --output first-folder; first=$pid
 job=failing.yaml node unwritable-1 "$two" 1 --output failing.yaml; second=$pid
 status_of "$first"; expect_status "a second machine that cannot start its rank ends the first with 1" "$(cat status)" 1
 status_of "$second"; expect_status "and itself" "$(cat status)" 1
 why="cannot create $work/failing\.yaml/logs: Not a directory \(choose another --output\)\$"
-expect_text "the first says which and why" unwritable-0.log "^error: node 1 \(10\.73\.0\.2\): $why"
-expect_text "the second says why" unwritable-1.log "^error: $why"
+expect_match "the first says which and why" unwritable-0.log "^error: node 1 \(10\.73\.0\.2\): $why"
+expect_match "the second says why" unwritable-1.log "^error: $why"
 [ "${2-}" = quick ] && exit 0
 
 # What started us says which node this is.
@@ -131,7 +124,7 @@ launched() { # name VARIABLE=value... -- VARIABLE=value...: the variables of eit
   started+=("$first" "$second")
   status_of "$first"; expect_status "$name: the first process ends well" "$(cat status)" 0
   status_of "$second"; expect_status "$name: the second process ends well" "$(cat status)" 0
-  expect_text "$name: it is told apart" "$name-1.log" "^node 1 of 2 \\($name\\), ranks 2 to 3: "
+  expect_match "$name: it is told apart" "$name-1.log" "^node 1 of 2 \\($name\\), ranks 2 to 3: "
   cmp alone/model/model.safetensors "$name/model/model.safetensors" || fail "$name: the model differs"
 }
 port=$((20000 + $$ % 10000))
@@ -143,7 +136,7 @@ launched 'Open MPI' "${mpi[@]}" OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_LOCAL_RAN
 python=$2
 "$python" -m torch.distributed.run --nnodes 1 --nproc-per-node 2 --master-port "$port" --no-python \
   "$bin/lockstep" run job.yaml --output torchrun >torchrun.out 2>torchrun.log || fail "torchrun"
-expect_text "torchrun's processes are told apart" torchrun.log '^node 1 of 2 \(torchrun\), ranks 2 to 3: '
+expect_match "torchrun's processes are told apart" torchrun.log '^node 1 of 2 \(torchrun\), ranks 2 to 3: '
 cmp alone/model/model.safetensors torchrun/model/model.safetensors || fail "torchrun: the model differs"
 
 steps='--set train.steps=600'
@@ -152,7 +145,9 @@ saved() { compgen -G "$1/checkpoints/step-*/manifest.json" >/dev/null; }
 await_checkpoint() { until saved "$1"; do kill -0 "$first" || fail "$1 ended early"; sleep 0.05; done; } # output
 rank_of() { # launcher rank: the process of that rank below a launcher
   local child
-  for child in $(pgrep -P "$1"); do tr '\0' '\n' <"/proc/$child/environ" | grep -qx "RANK=$2" && echo "$child"; done
+  for child in $(pgrep -P "$1"); do
+    if tr '\0' '\n' <"/proc/$child/environ" | grep -x "RANK=$2" >/dev/null; then echo "$child"; fi
+  done
 }
 begin() { # name: a run on both machines, until its first checkpoint
   node "$1-0" "$one" 0 --output "$1" $steps; first=$pid
@@ -171,14 +166,14 @@ victim=$(rank_of "$second" 3)
 kill -KILL "$victim"
 status_of "$first"; expect_status "a rank killed on the second machine restarts all" "$(cat status)" 0
 status_of "$second"; expect_status "on both machines" "$(cat status)" 0
-expect_text "and is named with its node" killed-0.log 'rank 3 on node-1'
+expect_match "and is named with its node" killed-0.log 'rank 3 on node-1'
 same_as_alone killed
 
 begin stopped
 kill -INT "$second"
 status_of "$first"; expect_status "Ctrl-C on the second machine suspends the first" "$(cat status)" 130
 status_of "$second"; expect_status "and itself" "$(cat status)" 130
-expect_text "behind a checkpoint" stopped-0.log '^suspended; go on with: lockstep run job.yaml --output stopped .* --nodes 2 --node-rank 0 --master 10\.73\.0\.1:29400$'
+expect_match "behind a checkpoint" stopped-0.log '^suspended; go on with: lockstep run job.yaml --output stopped .* --nodes 2 --node-rank 0 --master 10\.73\.0\.1:29400$'
 begin stopped
 status_of "$first"; expect_status "the same commands go on" "$(cat status)" 0
 status_of "$second"
@@ -187,7 +182,7 @@ same_as_alone stopped
 begin dead
 kill -KILL "$second"
 status_of "$first"; expect_status "a node that dies ends the first" "$(cat status)" 83
-expect_text "which names it" dead-0.log '^error: node 1 \(10\.73\.0\.2\) is gone: its connection closed'
+expect_match "which names it" dead-0.log '^error: node 1 \(10\.73\.0\.2\) is gone: its connection closed'
 status_of "$second"
 begin dead
 status_of "$first"; expect_status "the same commands go on after it" "$(cat status)" 0
@@ -197,7 +192,7 @@ same_as_alone dead
 begin master
 kill -KILL "$first"
 status_of "$second"; expect_status "a first node that dies ends the second" "$(cat status)" 83
-expect_text "which names it" master-1.log '^error: node 0 \(10\.73\.0\.1:29400\) is gone: its connection closed'
+expect_match "which names it" master-1.log '^error: node 0 \(10\.73\.0\.1:29400\) is gone: its connection closed'
 status_of "$first"
 until ! grep -qsz "^LOCKSTEP_OUTPUT=$work/master$" /proc/[0-9]*/environ; do sleep 0.1; done  # or the test's time is over
 echo "ok: no rank outlives its node"
@@ -206,5 +201,5 @@ begin unplugged
 ip -n "$two" link set eth0 down
 status_of "$first"; expect_status "a pulled cable ends the first" "$(cat status)" 83
 status_of "$second"; expect_status "and the second" "$(cat status)" 83
-expect_text "which says how long it waited" unplugged-0.log '^error: node 1 \(10\.73\.0\.2\) is gone: it was silent for 15 s'
-expect_text "on both sides" unplugged-1.log '^error: node 0 \(10\.73\.0\.1:29400\) is gone: it was silent for 15 s'
+expect_match "which says how long it waited" unplugged-0.log '^error: node 1 \(10\.73\.0\.2\) is gone: it was silent for 15 s'
+expect_match "on both sides" unplugged-1.log '^error: node 0 \(10\.73\.0\.1:29400\) is gone: it was silent for 15 s'

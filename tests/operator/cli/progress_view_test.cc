@@ -60,6 +60,28 @@ TEST(ProgressViewTest, WithoutATerminalOneLinePerTwentiethOfTheRun) {
   EXPECT_EQ(text.find('\r'), std::string::npos);
 }
 
+TEST(ProgressViewTest, ATerminalSeesTheCurveOfTheLoss) {
+  std::ostringstream out;
+  ProgressView view(out, true);
+  common::JobProgress progress = at_step(0);
+  for (int64_t step = 1; step <= 3; ++step) {
+    progress.step = step;
+    progress.loss = std::to_string(4 - step);
+    view.show(progress);
+    view.show(progress);  // the same step once more is no other point
+  }
+  const std::string curve = "\xE2\x96\x88\xE2\x96\x85\xE2\x96\x81";  // full, half, low
+  EXPECT_NE(out.str().find("loss 1.0000 " + curve + "  41.2k tok/s"), std::string::npos)
+      << out.str();
+  for (int64_t step = 4; step <= 5000; ++step) {
+    progress.step = step;
+    view.show(progress);
+  }
+  const std::string last = out.str().substr(out.str().rfind('\r'));
+  EXPECT_NE(last.find("loss 1.0000 \xE2\x96"), std::string::npos);
+  EXPECT_LT(last.size(), 160U) << "however many steps there were";
+}
+
 TEST(ProgressViewTest, EventClearsTheBarOfATerminal) {
   std::ostringstream out;
   ProgressView view(out, true);

@@ -1,17 +1,7 @@
 #!/usr/bin/env bash
 # `lockstep report` and `lockstep compare` as a person uses them, on folders as a run leaves them.   usage: runs_test.sh BIN_DIR
 set -euo pipefail
-bin=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-fail() { echo "FAILED: $*"; tail -n 30 "$work"/*.log; exit 1; }
-expect_status() { # what found expected
-  [ "$2" = "$3" ] || fail "$1: exit status $2, expected $3"
-  echo "ok: $1"
-}
-expect_text() { grep -qF -- "$3" "$2" || fail "$1: no '$3' in $2"; echo "ok: $1"; } # what file text
-run() { local rc=0; "$bin/lockstep" "${@:2}" >"$1.out" 2>"$1.log" || rc=$?; echo $rc; } # name argument...
+. "$(dirname "$0")/lib.sh"
 
 mkdir -p a/logs/attempt-0 b c empty
 for step in 1 2 3; do
@@ -37,6 +27,12 @@ expect_text "which is said" empty.log 'no run has been here'
 expect_status "nor is one that is not there" "$(run absent report absent)" 3
 expect_status "a page that cannot be written" "$(run unwritable report a --output /proc/none/page.html)" 1
 expect_text "is named" unwritable.log /proc/none/page.html
+printf '#!/bin/sh\necho "$*"\n' >speaks && printf '#!/bin/sh\necho "no weights" >&2; exit 66\n' >mute && chmod +x speaks mute
+expect_status "a model is asked" "$(LOCKSTEP_RUNTIME=$work/speaks run samples report a --output samples.html --prompt 'a <b>' --prompt two)" 0
+expect_text "for what it goes on with" samples.html '<pre>generate --model a/model --prompt a &lt;b&gt; --tokens 64 --temperature 0</pre>'
+expect_text "each time" samples.html '--prompt two --tokens'
+expect_status "a model that cannot speak" "$(LOCKSTEP_RUNTIME=$work/mute run mute report a --prompt x)" 1
+expect_text "says why" mute.log 'no sample of a/model: lockstep-runtime exited with 66: no weights (lockstep generate --model a/model --prompt TEXT)'
 
 cp -r a/. c
 expect_status "a run is the same as its copy" "$(run same compare a c)" 0

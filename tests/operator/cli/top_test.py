@@ -82,32 +82,63 @@ def pausing():
     expect("and it ends as ever", terminal.end() == 0 and terminal.shown.endswith("\x1b[?1049l"))
 
 
-def hanging():
-    """A server that takes the request and never answers."""
-    with socket.socket() as server, open("config", "w") as config:
-        server.bind(("127.0.0.1", 0))
-        server.listen()
-        server.settimeout(PATIENCE_S)
+def kubeconfig(port, user):
+    with open("config", "w") as config:
         config.write(f"""apiVersion: v1
 kind: Config
-clusters: [{{name: mute, cluster: {{server: "http://127.0.0.1:{server.getsockname()[1]}"}}}}]
-users: [{{name: me, user: {{}}}}]
+clusters: [{{name: mute, cluster: {{server: "http://127.0.0.1:{port}"}}}}]
+users: [{{name: me, user: {json.dumps(user)}}}]
 contexts: [{{name: mute, context: {{cluster: mute, user: me}}}}]
 current-context: mute
 """)
-        config.flush()
-        for name, key in {"q": b"q", "Ctrl-C": b"\x03"}.items():
-            terminal = Terminal("top", "--cluster", "--kubeconfig", "config")
-            connection = server.accept()[0]
-            connection.settimeout(PATIENCE_S)
-            expect("it asks", b"trainingjobs" in connection.recv(65536))
-            began = time.monotonic()
-            os.write(terminal.fd, key)
-            status = terminal.end()
-            took = time.monotonic() - began
-            expect(f"{name} ends it at once while a request hangs ({took:.1f} s)", status == 0 and took < 5)
-            expect("with the terminal as it was", terminal.shown.endswith("\x1b[?1049l"))
+
+
+def ends_at_once(what, key, begun):
+    """Typed once begun() has returned, `key` ends a look at the cluster that would not end by itself."""
+    terminal = Terminal("top", "--cluster", "--kubeconfig", "config")
+    begun()
+    began = time.monotonic()
+    os.write(terminal.fd, key)
+    status = terminal.end()
+    took = time.monotonic() - began
+    expect(f"{key} ends it at once while {what} hangs ({took:.1f} s)", status == 0 and took < 5)
+    expect("with the terminal as it was", terminal.shown.endswith("\x1b[?1049l"))
+
+
+def hanging():
+    """A server that takes the request and never answers."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        server.settimeout(PATIENCE_S)
+        kubeconfig(server.getsockname()[1], {})
+        connections = []
+
+        def asked():
+            connections.append(server.accept()[0])
+            connections[-1].settimeout(PATIENCE_S)
+            expect("it asks", b"trainingjobs" in connections[-1].recv(65536))
+
+        for key in b"q", b"\x03":
+            ends_at_once("a request", key, asked)
+        for connection in connections:
             connection.close()
+
+
+def hanging_plugin():
+    """A credential plugin that says that it runs and never ends: q takes its processes with it."""
+    os.mkfifo("runs.fifo")
+    script = "echo $$ > runs.fifo; sleep 600"
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never", "command": "sh", "args": ["-c", script]}
+    kubeconfig(1, {"exec": plugin})
+    plugins = []
+
+    def started():
+        with open("runs.fifo") as fifo:
+            plugins.append(int(fifo.read()))
+
+    ends_at_once("a credential plugin", b"q", started)
+    expect("the plugin has ended too", not os.path.exists(f"/proc/{plugins[0]}"))
 
 
 with tempfile.TemporaryDirectory() as work:
@@ -136,4 +167,5 @@ with tempfile.TemporaryDirectory() as work:
     log_step("runs/live", 1)
     pausing()
     hanging()
+    hanging_plugin()
     os.chdir("/")

@@ -2,20 +2,11 @@
 # `lockstep tune` with the real runtime: it finds the border that memory draws, measures, prints, and writes only if asked to.
 # usage: tune_test.sh BIN_DIR
 set -euo pipefail
-bin=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+. "$(dirname "$0")/lib.sh"
 export TMPDIR=$work
-fail() { echo "FAILED: $*"; tail -n 30 "$work"/*.log "$work"/*.out; exit 1; }
-expect_status() { # what found expected
-  [ "$2" = "$3" ] || fail "$1: exit status $2, expected $3"
-  echo "ok: $1"
-}
-expect_text() { grep -qE -- "$3" "$2" || fail "$1: no '$3' in $2"; echo "ok: $1"; } # what file pattern
 tune() { local rc=0; "$bin/lockstep" tune "${@:2}" >"$1.out" 2>"$1.log" || rc=$?; echo $rc; } # name argument...
 
-for i in $(seq 1 1200); do echo "line $i of a corpus that a small model can learn, again and again"; done >corpus.txt
+corpus 1200 >corpus.txt
 cat >job.yaml <<'Y'
 apiVersion: lockstep.dev/v1alpha1
 kind: TrainingJob
@@ -36,10 +27,10 @@ estimate() { "$bin/lockstep" estimate job.yaml --set train.batch.microBatchSize=
 import json, sys; print(max(line["totalBytes"] for line in json.load(sys.stdin)["strategies"] if line["chosen"]))'; }
 between=$(( ($(estimate 8) + $(estimate 16)) / 2 ))
 expect_status "a search with a limit" "$(tune limit job.yaml --memory "$between" --trials 3 --set train.parallelism.strategy=ddp)" 0
-expect_text "it finds the border" limit.out '^\* the largest that fits: --set train.batch.microBatchSize=8$'
-expect_text "with its accumulation, memory and speed" limit.out '^ *8 \* +4 +ddp +[0-9.]+ +[0-9.]+ +[0-9]+  fits$'
-expect_text "and says why not more" limit.out '^ *16 .* does not fit'
-expect_text "trials show in the log" limit.log '^trying micro-batch 8$'
+expect_match "it finds the border" limit.out '^\* the largest that fits: --set train.batch.microBatchSize=8$'
+expect_match "with its accumulation, memory and speed" limit.out '^ *8 \* +4 +ddp +[0-9.]+ +[0-9.]+ +[0-9]+  fits$'
+expect_match "and says why not more" limit.out '^ *16 .* does not fit'
+expect_match "trials show in the log" limit.log '^trying micro-batch 8$'
 cmp job.yaml before.yaml || fail "tune changed the manifest"
 [ "$(find . -mindepth 1 -maxdepth 1 -type d)" = "" ] || fail "trials left folders"
 
@@ -62,13 +53,15 @@ echo "ok: exit codes tell what did not fit"
 
 expect_status "it writes if asked to" "$(tune write job.yaml --memory "$between" --trials 1 --set train.parallelism.strategy=ddp --write)" 0
 diff before.yaml job.yaml >changed || true
-expect_text "one number" changed '^>     batch: \{globalBatchSize: 64, microBatchSize: 8\}  # kept$'
+expect_match "one number" changed '^>     batch: \{globalBatchSize: 64, microBatchSize: 8\}  # kept$'
 [ "$(grep -c '^>' changed)" = 1 ] || fail "more than one line changed"
 
 expect_status "nothing fits" "$(tune none job.yaml --memory 1Mi --trials 1)" 1
-expect_text "with what to do" none.log 'activationCheckpointing=block'
+expect_match "with what to do" none.log 'activationCheckpointing=block'
 expect_status "no amount of memory" "$(tune amount job.yaml --memory lots)" 2
 expect_status "another failure is told as it is" "$(tune failure job.yaml --memory 8Gi --set train.batch.globalBatchSize=4096)" 1
-expect_text "with its words" failure.log '^error: '
+expect_match "with its words" failure.log '^error: '
 printf 'apiVersion: lockstep.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: own}\nspec: {ranks: 1, command: ["true"]}\n' >own.yaml
 expect_status "a program of one's own has no batch" "$(tune own own.yaml)" 3
+expect_status "a job for GPUs is not tried on processors" "$(tune gpus job.yaml --set 'resources.limits[nvidia.com/gpu]=1')" 3
+expect_match "which is said" gpus.log 'spec.resources: the job computes on GPUs, and trials here do not'

@@ -1,17 +1,7 @@
 #!/usr/bin/env bash
 # The command line as a whole: flags, help, wrong usage.   usage: verbs_test.sh BIN_DIR
 set -euo pipefail
-bin=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-fail() { echo "FAILED: $*"; tail -n 30 "$work"/*.log; exit 1; }
-expect_status() { # what found expected
-  [ "$2" = "$3" ] || fail "$1: exit status $2, expected $3"
-  echo "ok: $1"
-}
-expect_text() { grep -qF -- "$3" "$2" || fail "$1: no '$3' in $2"; echo "ok: $1"; } # what file text
-run() { local rc=0; "$bin/lockstep" "${@:2}" >"$1.out" 2>"$1.log" || rc=$?; echo $rc; } # name argument...
+. "$(dirname "$0")/lib.sh"
 
 echo "a corpus" >corpus.txt
 cat >job.yaml <<'Y'

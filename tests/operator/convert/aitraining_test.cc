@@ -80,6 +80,22 @@ TEST(AitrainingTest, OfTextsWithoutATemplateAllIsLearned) {
   EXPECT_EQ(fate(named, "data.chat_template"), "refused");
 }
 
+TEST(AitrainingTest, TellsTheTrackersThatAreHere) {
+  const auto of = [](const std::string& log) {
+    return import_valid("task: llm\nbase_model: /m\nproject_name: x\nlog: " + log + "\n");
+  };
+  const Imported mlflow = of("mlflow");
+  EXPECT_EQ(fate(mlflow, "log"), "mapped train.logging.mlflow");
+  EXPECT_EQ(field(mlflow, "train.logging"),
+            json({{"mlflow", {{"trackingUri", "http://mlflow:5000"}}}}));
+  EXPECT_THAT(to_change(mlflow), HasSubstr("train.logging.mlflow.trackingUri"));
+  EXPECT_EQ(fate(of("tensorboard"), "log"), "mapped train.logging.tensorboard");
+  EXPECT_EQ(fate(of("none"), "log"), "mapped");
+  for (const char* other : {"wandb", "comet_ml", "all"}) {
+    EXPECT_EQ(fate(of(other), "log"), "changed train.logging.tensorboard") << other;
+  }
+}
+
 // In the shape of AutoTrain's configuration for its generic trainer.
 TEST(AitrainingTest, TakesContinuedPretraining) {
   const Imported imported = import_valid(R"(

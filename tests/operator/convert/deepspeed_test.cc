@@ -68,6 +68,17 @@ TEST(DeepSpeedTest, MarksEveryAutoThatOnlyTheScriptKnows) {
   EXPECT_EQ(fate(imported, "zero_optimization.allgather_bucket_size"), "changed");
 }
 
+// Accelerate fills it in, as its examples leave it.
+TEST(DeepSpeedTest, AModelIsExportedWholeWhateverFillsThatIn) {
+  const Imported imported = import_valid(R"({
+    "train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 1,
+    "zero_optimization": {"stage": 3, "stage3_gather_16bit_weights_on_model_save": "auto"}
+  })");
+  EXPECT_EQ(fate(imported, "zero_optimization.stage3_gather_16bit_weights_on_model_save"),
+            "mapped");
+  EXPECT_EQ(refusals(imported), "");
+}
+
 // In the shape of its ZeRO-3 example with offload to the CPU.
 TEST(DeepSpeedTest, TakesZero3WithOffload) {
   const Imported imported = import_valid(R"({

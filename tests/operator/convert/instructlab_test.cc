@@ -51,6 +51,27 @@ train:
   EXPECT_EQ(fate(imported, "train.model_path"), "changed train.model.path");
 }
 
+// In the shape of the profiles that come with ilab: adapters are off, and what belongs to them is
+// there all the same.
+TEST(InstructLabTest, TakesTheArgumentsOfItsProfiles) {
+  const std::string arguments =
+      "  additional_args: {learning_rate: 2e-5, warmup_steps: 25, lora_alpha: 32, "
+      "lora_dropout: 0.1, deepspeed_cpu_offload_optimizer_pin_memory: false, "
+      "deepspeed_cpu_offload_optimizer_ratio: 1}\n";
+  const Imported full = import_valid(
+      "train:\n  data_path: /d.jsonl\n  effective_batch_size: 128\n  lora_rank: 0\n"
+      "  deepspeed_cpu_offload_optimizer: true\n" +
+          arguments + "models: []\nmetadata: {gpu_count: 4}\n",
+      "instructlab");
+  EXPECT_EQ(refusals(full), "");
+  EXPECT_EQ(fate(full, "train.additional_args.lora_alpha"), "mapped");  // of no effect
+  EXPECT_EQ(field(full, "train.offload"), json({{"optimizer", "cpu"}, {"pinMemory", false}}));
+  EXPECT_EQ(fate(full, "models"), "changed");
+  const Imported adapted =
+      import_valid("train:\n  data_path: /d.jsonl\n  lora_rank: 4\n" + arguments, "instructlab");
+  EXPECT_EQ(field(adapted, "train.lora"), json({{"rank", 4}, {"alpha", 32}, {"dropout", 0.1}}));
+}
+
 TEST(InstructLabTest, TakesItsTwoBackends) {
   const auto strategy = [](const std::string& backend) {
     return field(import_valid("train: {distributed_backend: " + backend + "}\n", "instructlab"),

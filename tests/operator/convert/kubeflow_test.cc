@@ -179,10 +179,10 @@ TEST(PyTorchJobTest, AnEmptyListOfVariablesDecidesNothing) {
             "mapped");
 }
 
-TEST(PyTorchJobTest, RefusesWhatItDoesNotKnowAndQueues) {
+TEST(PyTorchJobTest, RefusesWhatItDoesNotKnow) {
   const Imported imported = import_valid(
       "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\n"
-      "metadata: {name: My_Job, labels: {kueue.x-k8s.io/queue-name: gold, team: a}}\n"
+      "metadata: {name: My_Job, labels: {kueue.x-k8s.io/max-exec-time-seconds: \"9\", team: a}}\n"
       "spec:\n  pytorchReplicaSpec: {}\n  pytorchReplicaSpecs:\n" +
       role("Master", 1, kCommand) + "status: {conditions: []}\n");
   EXPECT_EQ(refusals(imported), "metadata.labels spec.pytorchReplicaSpec");
@@ -272,6 +272,21 @@ TEST(TrainJobTest, SaysWhereABrokenManifestIsBroken) {
   EXPECT_THAT(of("command: sh"), HasSubstr("spec.trainer.command: cannot be"));
   EXPECT_THAT(of("env: [{value: x}]"), HasSubstr("without a name"));
   EXPECT_THAT(import_broken("kind: TrainJob\nspec: 3\n"), HasSubstr("spec: must be a map"));
+}
+
+// Kueue lets another job go by flipping its suspend, and one of ours by the gate of its pods.
+TEST(KubeflowTest, AQueueHoldsPodsAndNotTheJob) {
+  const auto of = [](const std::string& labels) {
+    return import_valid("kind: TrainJob\nmetadata: {name: a, labels: {" + labels +
+                        "}}\nspec: {suspend: true, trainer: {command: [a], image: b}}\n");
+  };
+  const Imported queued = of("kueue.x-k8s.io/queue-name: training");
+  EXPECT_EQ(refusals(queued), "");
+  EXPECT_EQ(queued.conversion.metadata.at("labels"),
+            json({{"kueue.x-k8s.io/queue-name", "training"}}));
+  EXPECT_EQ(fate(queued, "spec.suspend"), "changed");
+  EXPECT_EQ(field(queued, "suspend"), json());
+  EXPECT_EQ(field(of("team: a"), "suspend"), true);
 }
 
 TEST(KubeflowTest, GivesEveryKeyOneAnswerWhateverItsValue) {

@@ -236,6 +236,30 @@ TEST(AitrainingLineTest, KeepsTheVariablesBeforeIt) {
   EXPECT_EQ(fate(imported, "RANK"), "changed");
 }
 
+TEST(AitrainingLineTest, AVariableIsNoFlagThatHasItsName) {
+  const Imported imported = import_line("seed=1 aitraining llm --model /m --train --seed 42");
+  EXPECT_EQ(field(imported, "train.seed"), 42);
+  EXPECT_EQ(field(imported, "env"), json({{{"name", "seed"}, {"value", "1"}}}));
+}
+
+TEST(AitrainingLineTest, TakesMlflowFromTheVariablesBeforeIt) {
+  const std::string line = " aitraining llm --model /m --train --log ";
+  const Imported told = valid_line(
+      "MLFLOW_TRACKING_URI=https://mlflow:5000 MLFLOW_EXPERIMENT_NAME=7 WANDB_MODE=offline" + line +
+      "mlflow");
+  EXPECT_EQ(field(told, "train.logging"),
+            json({{"mlflow", {{"trackingUri", "https://mlflow:5000"}, {"experiment", "7"}}}}));
+  EXPECT_EQ(fate(told, "MLFLOW_TRACKING_URI"), "mapped train.logging.mlflow.trackingUri");
+  EXPECT_EQ(fate(told, "WANDB_MODE"), "mapped env");
+  EXPECT_THAT(to_change(told), testing::Not(HasSubstr("mlflow")));
+  const Imported files = valid_line("MLFLOW_TRACKING_URI=file:/runs" + line + "mlflow");
+  EXPECT_EQ(refusals(files), "MLFLOW_TRACKING_URI") << "no server: only the user knows one";
+  EXPECT_THAT(to_change(files), HasSubstr("train.logging.mlflow.trackingUri"));
+  const Imported other = valid_line("MLFLOW_TRACKING_URI=http://mlflow:5000" + line + "wandb");
+  EXPECT_EQ(fate(other, "MLFLOW_TRACKING_URI"), "mapped");
+  EXPECT_EQ(field(other, "train.logging"), json({{"tensorboard", true}}));
+}
+
 TEST(LaunchLineTest, SaysWhatIsWrongWithALine) {
   EXPECT_THAT(broken_line("mpirun -np 4 train.py"), HasSubstr("no launcher that import knows"));
   EXPECT_THAT(broken_line("torchrun --nproc-per-nod 4 train.py"),

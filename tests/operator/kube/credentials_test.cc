@@ -3,6 +3,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -121,7 +122,7 @@ struct Plugin {
   Result<ExecCredential> answer = Error{ErrorCode::kPermissionDenied, "not logged in", ""};
 
   ExecSource source() {
-    return ExecSource([this] {
+    return ExecSource([this](const std::stop_token&) {
       ++num_runs;
       return answer;
     });
@@ -168,7 +169,7 @@ TEST(ExecSourceTest, AFailureIsToldAgainForAWhile) {
 
 TEST(ExecSourceTest, ManyThreadsRunThePluginOnce) {
   std::atomic<int> num_runs = 0;
-  ExecSource source([&]() -> Result<ExecCredential> {
+  ExecSource source([&](const std::stop_token&) -> Result<ExecCredential> {
     ++num_runs;
     return ExecCredential{"one", "", "", std::nullopt};
   });
@@ -179,6 +180,38 @@ TEST(ExecSourceTest, ManyThreadsRunThePluginOnce) {
     }
   }
   EXPECT_EQ(num_runs, 1);
+}
+
+TEST(ExecSourceTest, AStopIsNoFailureOfThePlugin) {
+  std::stop_source source_of_stop;
+  int num_runs = 0;
+  ExecSource source([&](const std::stop_token& stop) -> Result<ExecCredential> {
+    ++num_runs;
+    if (stop.stop_requested()) return Error{ErrorCode::kPermissionDenied, "was stopped", ""};
+    return ExecCredential{"one", "", "", std::nullopt};
+  });
+  source_of_stop.request_stop();
+  EXPECT_EQ(source.current(kStart, source_of_stop.get_token()).error().message, "was stopped");
+  EXPECT_EQ(source.current(kStart)->token, "one") << "and is not told again";
+  EXPECT_EQ(num_runs, 2);
+}
+
+TEST(ExecSourceTest, WhoWaitsForThePluginOfAnotherThreadIsStoppedByItself) {
+  std::atomic<bool> is_running = false;
+  std::atomic<bool> may_end = false;
+  ExecSource source([&](const std::stop_token&) -> Result<ExecCredential> {
+    is_running = true;
+    is_running.notify_all();
+    may_end.wait(false);
+    return ExecCredential{"one", "", "", std::nullopt};
+  });
+  const std::jthread runs([&] { EXPECT_EQ(source.current(kStart)->token, "one"); });
+  is_running.wait(false);
+  std::stop_source stop;
+  const std::jthread stopper([&stop] { stop.request_stop(); });
+  EXPECT_EQ(source.current(kStart, stop.get_token()).error().code, ErrorCode::kUnavailable);
+  may_end = true;
+  may_end.notify_all();
 }
 
 TEST(CredentialsTest, APluginsCertificateBecomesPartOfTheEndpoint) {

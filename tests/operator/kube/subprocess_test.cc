@@ -1,7 +1,9 @@
 #include "operator/kube/subprocess.h"
 
 #include <chrono>
+#include <stop_token>
 #include <string>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -34,6 +36,21 @@ TEST(SubprocessTest, WhoTakesTooLongOrSaysTooMuchIsKilledWithItsChildren) {
   EXPECT_EQ(run("exec >&- 2>&-; sleep 600", seconds(1)).how, "did not end within 1 s");
   EXPECT_EQ(run("while :; do echo 0123456789012345678901234567890123456789; done").how,
             "said too much");
+}
+
+TEST(SubprocessTest, AStopEndsItWithItsChildren) {
+  for (const char* script : {"sleep 600 & sleep 600", "exec >&- 2>&-; sleep 600"}) {
+    std::stop_source source;
+    const std::jthread stopper([&source] { source.request_stop(); });
+    const auto end = run_subprocess({{"sh", "-c", script}, {}, seconds(600)}, source.get_token());
+    EXPECT_EQ(end->how, "was stopped") << script;
+  }
+}
+
+TEST(SubprocessTest, WhatEndedBeforeTheStopHasItsOwnEnd) {
+  const std::stop_source source;
+  EXPECT_EQ(run_subprocess({{"sh", "-c", "exit 3"}, {}, seconds(60)}, source.get_token())->how,
+            "exited with 3");
 }
 
 TEST(SubprocessTest, WhatCannotBeStartedIsAnError) {

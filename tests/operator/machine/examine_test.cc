@@ -96,9 +96,50 @@ TEST(ExamineTest, ProgramAndProcessor) {
          f.cpu.instruction_sets = {"fma", "f16c", "avx"};
        },
        "instruction sets", "no AVX2", "grep -m1 '^flags' /proc/cpuinfo"},
+  });
+}
+
+TEST(ExamineTest, Gpus) {
+  const auto have = [](auto& f, const char* driver, int capability) {
+    f.gpus.driver = driver;
+    f.gpus.gpus = {{.name = "G", .memory_bytes = kMi, .capability = capability}};
+  };
+  expect_findings({
       {"a driver that does not answer", [](auto& f, auto&) { f.gpus.trouble = "mismatch"; }, "gpu",
        "mismatch", "nvidia-smi"},
+      {"an old driver",
+       [&](auto& f, auto& n) {
+         have(f, "570.86.10", 90);
+         n.on_gpus = true;
+       },
+       "gpu", "driver 570.86.10; ranks on GPUs need 580", "nvidia-smi"},
+      {"an old GPU",
+       [&](auto& f, auto& n) {
+         have(f, "580.65.06", 75);
+         n.on_gpus = true;
+       },
+       "gpu", "G has compute capability 7.5; ranks on GPUs need 8.0", "nvidia-smi"},
+      {"no GPU where one is wanted", [](auto&, auto& n) { n.on_gpus = true; }, "gpu",
+       "none; LOCKSTEP_DEVICE is cuda", "nvidia-smi"},
+      {"an NCCL that does not answer", [](auto& f, auto&) { f.nccl.trouble = "no version"; },
+       "nccl", "no version", "ldconfig -p"},
   });
+  struct Told {
+    const char* driver;
+    int capability;
+    const char* told;
+  };
+  for (const Told& c :
+       {Told{"580.65.06", 80, "1 GPU; ranks compute on them where"},
+        Told{"", 0, "1 GPU; ranks compute on them where"},
+        Told{"570.86.10", 90, "need 580 or newer (CUDA 13.0); ranks compute on the"},
+        Told{"580.65.06", 75, "need 8.0 or more; ranks compute on the processor"}}) {
+    MachineFacts machine = sound_machine();
+    have(machine, c.driver, c.capability);
+    const std::string told = findings_text(examine(machine, {}));
+    EXPECT_THAT(told, HasSubstr(c.told));
+    EXPECT_THAT(told, HasSubstr("\nnothing is wrong\n"));
+  }
 }
 
 TEST(ExamineTest, CoresAndMemory) {

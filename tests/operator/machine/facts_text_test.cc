@@ -18,6 +18,7 @@ MachineFacts some_machine() {
   facts.cpu = {.model = "A CPU",
                .architecture = "x86_64",
                .num_cores = 2,
+               .num_nodes = 1,
                .instruction_sets = {"avx", "avx2"}};
   facts.cgroup = {.version = 2, .cpus = 1.5, .memory_bytes = std::nullopt};
   facts.memory = {.total_bytes = int64_t{2} << 30, .available_bytes = int64_t{1} << 30};
@@ -47,6 +48,8 @@ TEST(FactsTextTest, ALinePerFact) {
       "memory            2 GiB, 1 GiB available\n"
       "/dev/shm          64 MiB, 32 MiB free\n"
       "gpu               none (no driver; NVML)\n"
+      "nccl              none that the loader finds\n"
+      "topology          1 NUMA node\n"
       "limits            open files 1024 (hard 4096), locked memory 8 MiB, processes no limit\n"
       "master            m by eth0 (10.0.0.2)\n");
 }
@@ -76,7 +79,8 @@ TEST(FactsTextTest, WhatIsAbsentIsSaid) {
 TEST(FactsTextTest, MachinesGetAllDigits) {
   MachineFacts facts = some_machine();
   facts.gpus = {.driver = "535.1",
-                .gpus = {{.name = "G", .memory_bytes = 1234567890123}},
+                .gpus = {{.name = "G", .memory_bytes = 1234567890123, .capability = 86}},
+                .links = {},
                 .trouble = "",
                 .where_asked = "NVML"};
   const nlohmann::json object = facts_json(facts);
@@ -84,9 +88,30 @@ TEST(FactsTextTest, MachinesGetAllDigits) {
   EXPECT_EQ(object["limits"]["open files"]["hard"], 4096);
   EXPECT_TRUE(object["limits"]["processes"]["soft"].is_null());
   EXPECT_EQ(object["gpu"]["devices"][0]["memoryBytes"], 1234567890123);
+  EXPECT_EQ(object["gpu"]["devices"][0]["computeCapability"], 8.6);
   EXPECT_EQ(object["gpu"]["driver"], "535.1");
+  EXPECT_TRUE(object["nccl"]["version"].is_null());
+  EXPECT_EQ(object["cpu"]["numaNodes"], 1);
   EXPECT_EQ(object["master"]["interface"], "eth0");
   EXPECT_THAT(facts_text(facts), HasSubstr("driver 535.1; G, 1.12 TiB\n"));
+}
+
+TEST(FactsTextTest, PairsOfGpusAreToldByWhatTheyHaveInCommon) {
+  MachineFacts facts = some_machine();
+  facts.cpu.num_nodes = 2;
+  facts.nccl.version = "2.27.5";
+  facts.gpus.gpus.resize(3);
+  facts.gpus.links = {{.first = 0, .second = 1, .kind = "NVLink"},
+                      {.first = 0, .second = 2, .kind = "SYS"},
+                      {.first = 1, .second = 2, .kind = "SYS"}};
+  EXPECT_THAT(facts_text(facts),
+              HasSubstr("nccl              2.27.5\n"
+                        "topology          2 NUMA nodes; GPUs 0-1 by NVLink; 0-2, 1-2 by SYS\n"));
+  EXPECT_EQ(facts_json(facts)["gpu"]["links"][1],
+            nlohmann::json({{"gpus", {0, 2}}, {"by", "SYS"}}));
+  facts.cpu.num_nodes = 0;
+  facts.gpus.links = {};
+  EXPECT_EQ(topology_text(facts), "NUMA nodes unknown");
 }
 
 }  // namespace

@@ -24,6 +24,13 @@ TEST(ProcTextTest, AProcessorWithoutFlagsHasNoSets) {
   EXPECT_THAT(cpu.instruction_sets, IsEmpty());
 }
 
+TEST(ProcTextTest, CountsTheNumbersOfAList) {
+  EXPECT_EQ(count_list("0\n"), 1);
+  EXPECT_EQ(count_list("0-3,8,10-11\n"), 7);
+  EXPECT_EQ(count_list(""), 0);
+  EXPECT_EQ(count_list("none\n"), 0);
+}
+
 TEST(ProcTextTest, MemoryIsInBytes) {
   const MemoryFacts expected{.total_bytes = 2048 * 1024, .available_bytes = 1024 * 1024};
   EXPECT_EQ(parse_meminfo("MemTotal:        2048 kB\nMemFree: 1 kB\nMemAvailable:    1024 kB\n"),

@@ -34,6 +34,15 @@ RunRecord full_run() {
   return run;
 }
 
+TEST(ReportPageTest, ShowsWhatTheModelSays) {
+  RunRecord run = full_run();
+  EXPECT_THAT(report_page(run), Not(HasSubstr("Samples")));
+  run.samples = {"Once <b>upon\na time", "Two"};
+  const std::string page = report_page(run);
+  EXPECT_THAT(page, HasSubstr("<h2>Samples"));
+  EXPECT_THAT(page, HasSubstr("<pre>Once &lt;b&gt;upon\na time</pre>\n<pre>Two</pre>"));
+}
+
 TEST(ReportPageTest, ShowsEverythingThatARunTells) {
   RunRecord run = full_run();
   run.hub_commits = {{"hf://org/name@main", "0a1b2c"}};

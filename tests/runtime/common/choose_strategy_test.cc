@@ -70,6 +70,18 @@ TEST(ChooseStrategyTest, TakesTheLeastTrafficThatFits) {
   EXPECT_EQ(chosen(train_of(6), 3, 0), Strategy::kZero1);
 }
 
+// CUDA's own memory and larger chunks of logits leave less for state.
+TEST(ChooseStrategyTest, OnAGpuLessIsLeft) {
+  const TrainConfig train = train_of(8);
+  const int64_t enough_here = memory_for(train, Strategy::kZero1, 4);
+  EXPECT_EQ(choose_strategy(train, 4, enough_here).strategy, Strategy::kZero1);
+  const StrategyChoice on_gpu = choose_strategy(train, 4, enough_here, RankDevice::kGpu);
+  EXPECT_NE(on_gpu.strategy, Strategy::kZero1);
+  const int64_t enough_there =
+      estimate_memory(train, Strategy::kZero1, 4, RankDevice::kGpu).total() / 9 * 10 + 1000;
+  EXPECT_EQ(choose_strategy(train, 4, enough_there, RankDevice::kGpu).strategy, Strategy::kZero1);
+}
+
 TEST(ChooseStrategyTest, SixteenBitWeightsTravelInHalfTheBytes) {
   TrainConfig train = train_of(4);
   const int64_t params = num_parameters(train.model);

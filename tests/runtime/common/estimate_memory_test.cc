@@ -117,6 +117,72 @@ TEST(EstimateMemoryTest, FrozenUnitsHaveWeightsOnly) {
   EXPECT_LT(some.snapshot, full.snapshot);
 }
 
+// The job that tests/gpu/speed.py has one rank train.
+struct GpuJob {
+  int64_t hidden, layers, heads, kv_heads, feed_forward, vocab, length, micro_batch;
+  DType precision;
+  double gibibytes;  // that its buffers took on an NVIDIA H100, as runtime/README.md has them
+};
+
+TrainConfig train_of(const GpuJob& job) {
+  return {.model = {.model_type = "llama",
+                    .vocab_size = job.vocab,
+                    .hidden_size = job.hidden,
+                    .intermediate_size = job.feed_forward,
+                    .num_hidden_layers = job.layers,
+                    .num_attention_heads = job.heads,
+                    .num_key_value_heads = job.kv_heads,
+                    .head_dim = job.hidden / job.heads,
+                    .max_position_embeddings = job.length},
+          .data = {.train = "", .sequence_length = job.length},
+          .batch = {.global_batch_size = job.micro_batch, .micro_batch_size = job.micro_batch},
+          .precision = job.precision};
+}
+
+// Measured to a tenth of a GiB.
+TEST(EstimateMemoryTest, IsWithinTenPercentOfWhatRanksTookOnAGpu) {
+  for (const GpuJob& job : {GpuJob{256, 6, 4, 4, 704, 8192, 512, 16, DType::kBf16, 0.9},
+                            GpuJob{256, 6, 4, 4, 704, 8192, 512, 16, DType::kFp32, 1.0},
+                            GpuJob{768, 12, 12, 12, 2048, 32000, 1024, 8, DType::kBf16, 5.4},
+                            GpuJob{768, 12, 12, 12, 2048, 32000, 1024, 8, DType::kFp32, 6.2},
+                            GpuJob{1024, 24, 16, 8, 2816, 32000, 1024, 8, DType::kBf16, 11.9},
+                            GpuJob{1024, 24, 16, 8, 2816, 32000, 1024, 8, DType::kFp32, 14.2},
+                            GpuJob{2048, 20, 32, 8, 5632, 32000, 2048, 4, DType::kBf16, 26.4}}) {
+    const MemoryEstimate memory =
+        estimate_memory(train_of(job), Strategy::kDdp, 1, RankDevice::kGpu);
+    EXPECT_NEAR(static_cast<double>(memory.buffers()) / 0x1p30, job.gibibytes,
+                0.1 * job.gibibytes + 0.05)
+        << job.hidden;
+  }
+}
+
+// What differs: chunks of logits, sixteen times as many rows and rounded out of place, the scratch
+// of attention, no copy for checkpoints, and CUDA in place of the program.
+TEST(EstimateMemoryTest, AGpuHoldsLargerChunksAndCudaItself) {
+  TrainConfig train = one_billion();
+  train.checkpoint.every_steps = 10;
+  train.steps = 100;
+  for (const DType precision : {DType::kFp32, DType::kBf16}) {
+    train.precision = precision;
+    const MemoryEstimate host = estimate_memory(train, Strategy::kZero3, 8);
+    const MemoryEstimate gpu = estimate_memory(train, Strategy::kZero3, 8, RankDevice::kGpu);
+    EXPECT_EQ(gpu.weights, host.weights);
+    EXPECT_EQ(gpu.gradients, host.gradients);
+    EXPECT_EQ(gpu.optimizer, host.optimizer);
+    EXPECT_EQ(gpu.gathered, host.gathered);
+    EXPECT_EQ(gpu.partial_sums, host.partial_sums);
+    EXPECT_GT(host.snapshot, 0);
+    EXPECT_EQ(gpu.snapshot, 0);
+    EXPECT_EQ(gpu.process, int64_t{600} << 20) << "whatever the ranks";
+    // The rest of the head's scratch, and the layer's that it shares, are a seventh of this.
+    const int64_t chunk = 4 * train.data.sequence_length * train.model.vocab_size;  // of 16 * 256
+    const int64_t more = precision == DType::kFp32 ? chunk : chunk + chunk / 2;
+    EXPECT_NEAR(static_cast<double>(gpu.logits), static_cast<double>(more),
+                0.2 * static_cast<double>(more));
+    EXPECT_GT(gpu.logits, 10 * host.logits);
+  }
+}
+
 TEST(EstimateMemoryTest, CheckpointingTradesActivations) {
   TrainConfig train = one_billion();
   const int64_t none = estimate_memory(train, Strategy::kDdp, 1).activations;

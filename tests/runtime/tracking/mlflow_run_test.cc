@@ -109,6 +109,17 @@ TEST_F(MlflowRunTest, ARunIsToldWhole) {
   EXPECT_THAT(server_.violations(), IsEmpty());
 }
 
+// Also where it has ended before a slow server makes it.
+TEST_F(MlflowRunTest, ARunBeganWhenItBegan) {
+  server_.add_fault({.path = "experiments/", .delay = 50ms});
+  const auto run = begin();
+  train(*run, 1, 3);
+  run->finish(MlflowStatus::kFinished, 20s);
+  const support::ToldRun told = only_run();
+  EXPECT_GT(told.start_time, 1600000000000);
+  EXPECT_LE(told.start_time, told.end_time);
+}
+
 TEST_F(MlflowRunTest, ALongRunIsToldInBatchesThatTheServerTakes) {
   server_.set_down(true);
   const auto run = begin();

@@ -274,7 +274,8 @@ MlflowServer::Answer MlflowServer::create_run(const json& body) {
   }
   ToldRun run{.id = "run" + std::to_string(runs_.size()),
               .experiment = experiment,
-              .name = body.value("run_name", "")};
+              .name = body.value("run_name", ""),
+              .start_time = body["start_time"].get<int64_t>()};
   for (const json& tag : body.value("tags", json::array())) run.tags[tag["key"]] = tag["value"];
   runs_.push_back(run);
   return {200, json{{"run", {{"info", info_of(run)}}}}.dump()};

@@ -32,6 +32,7 @@ struct ToldRun {
   std::string experiment;
   std::string name;
   std::string status = "RUNNING";
+  int64_t start_time = 0;
   int64_t end_time = 0;
   bool is_deleted = false;
   std::map<std::string, std::string> params;

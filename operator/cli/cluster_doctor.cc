@@ -99,7 +99,9 @@ void judge_operator(const ClusterView& view, const OperatorView& found,
                               name_of(found) + " names none: jobs without spec.image cannot start",
                               "kubectl -n " + found.ns + " edit deployment " + found.name));
   } else {
-    findings.push_back(sound("runtime image", found.runtime_image));
+    const std::string& for_gpus = found.gpu_runtime_image;
+    findings.push_back(sound(
+        "runtime image", found.runtime_image + (for_gpus.empty() ? "" : ", for GPUs " + for_gpus)));
   }
 }
 

@@ -29,6 +29,7 @@ struct OperatorView {
   std::string version;  // by its label
   int64_t num_ready = 0;
   std::string runtime_image;       // of jobs that name none, by its flags
+  std::string gpu_runtime_image;   // of those of them that ask for GPUs; empty: runtime_image
   std::optional<LeaseView> lease;  // nothing: it runs without leader election
 };
 

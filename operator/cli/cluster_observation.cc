@@ -119,6 +119,7 @@ OperatorView observe_operator(const Session& session, const json& deployment) {
   const json arguments =
       deployment.value(json::json_pointer("/spec/template/spec/containers/0/args"), json::array());
   view.runtime_image = flag_of(arguments, "--runtime-image");
+  view.gpu_runtime_image = flag_of(arguments, "--gpu-runtime-image");
   if (std::find(arguments.begin(), arguments.end(), "--leader-elect") != arguments.end()) {
     const std::string ns = flag_of(arguments, "--leader-elect-resource-namespace");
     const std::string name = flag_of(arguments, "--leader-elect-resource-name");

@@ -20,6 +20,7 @@
 #include "runtime/common/http_server.h"
 #include "runtime/common/log.h"
 #include "runtime/common/status_client.h"
+#include "runtime/common/suggest.h"
 
 namespace lockstep::control {
 
@@ -227,7 +228,7 @@ Result<void> run_controller(const ControllerOptions& options, int signal_fd) {
       },
       wake);
   ClusterView view(
-      *client, {options.ns,
+      *client, {options.namespaces,
                 wake,
                 [&log](const std::string& message) {
                   log.warning("watch_trouble", {{"message", message}});
@@ -238,10 +239,11 @@ Result<void> run_controller(const ControllerOptions& options, int signal_fd) {
   ASSIGN_OR_RETURN(const std::unique_ptr<common::HttpServer> server,
                    serve(options, {metrics, view, leadership.get(), is_stopping}));
   log.info("started", {{"server", options.cluster.server},
-                       {"namespace", options.ns.empty() ? "all" : options.ns},
+                       {"namespaces",
+                        options.namespaces.empty() ? "all" : common::join(options.namespaces, ",")},
                        {"lost_nodes_seen_by", options.watches_nodes ? "nodes" : "deleted pods"},
                        {"port", server->port()}});
-  // No decision before every store is complete: half a view looks like deleted pods.
+  // Each namespace is decided about once its own stores are complete (Reconciler).
   while (!view.has_synced()) {
     if (wait_for(signal_fd, -1, kSyncPoll) == Wakeup::kSignal) return {};
   }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "operator/controller/leadership.h"
 #include "operator/kube/client_config.h"
@@ -16,7 +17,7 @@ namespace lockstep::control {
 
 struct ControllerOptions {
   kube::ClientConfig cluster;
-  std::string ns;  // empty = all namespaces
+  std::vector<std::string> namespaces;  // to watch, each once; empty = all
   plan::Settings settings;
   std::string listen_address = "0.0.0.0";
   int port = 8080;  // /metrics, /healthz, /readyz; 0 = any free port, which is logged

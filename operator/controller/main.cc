@@ -1,8 +1,11 @@
 // lockstep-operator: turns TrainingJobs into pods.
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <malloc.h>
@@ -62,6 +65,32 @@ void add_election_options(CLI::App& app, control::LeadershipOptions& options) {
            "between two tries to get or renew the Lease, e.g. 2s");
 }
 
+// Which jobs, and in what.
+void add_job_options(CLI::App& app, control::ControllerOptions& options) {
+  app.add_option("--namespace", options.namespaces,
+                 "watch this namespace only; repeat it for several; default: all")
+      ->allow_extra_args(false);
+  app.add_option("--runtime-image", options.settings.runtime_image, "image of jobs that name none")
+      ->envname("LOCKSTEP_RUNTIME_IMAGE");
+  app.add_option("--gpu-runtime-image", options.settings.gpu_runtime_image,
+                 "image of those that ask for nvidia.com/...; default: --runtime-image")
+      ->envname("LOCKSTEP_GPU_RUNTIME_IMAGE");
+}
+
+common::Result<void> check_namespaces(std::vector<std::string> namespaces) {
+  std::sort(namespaces.begin(), namespaces.end());
+  const auto twice = std::adjacent_find(namespaces.begin(), namespaces.end());
+  if (twice != namespaces.end()) {
+    return common::Error{common::ErrorCode::kInvalidArgument,
+                         "--namespace " + *twice + " is given twice", "give each once"};
+  }
+  if (!namespaces.empty() && namespaces.front().empty()) {
+    return common::Error{common::ErrorCode::kInvalidArgument, "--namespace is empty",
+                         "leave it out to watch all namespaces"};
+  }
+  return {};
+}
+
 int fail(const common::Error& error) {
   std::cerr << "lockstep-operator: " << error.message;
   if (!error.hint.empty()) std::cerr << " (" << error.hint << ")";
@@ -79,9 +108,7 @@ int run(int argc, char** argv) {
   app.add_option("--kubeconfig", kubeconfig,
                  "default: the service account, $KUBECONFIG, ~/.kube/config");
   app.add_option("--context", context, "context of the kubeconfig");
-  app.add_option("--namespace", options.ns, "watch this namespace only; default: all");
-  app.add_option("--runtime-image", options.settings.runtime_image, "image of jobs that name none")
-      ->envname("LOCKSTEP_RUNTIME_IMAGE");
+  add_job_options(app, options);
   app.add_option("--listen", options.listen_address, "address of /metrics, /healthz and /readyz");
   app.add_option("--port", options.port, "port of /metrics, /healthz and /readyz; 0 = any")
       ->check(CLI::Range(0, 65535));
@@ -103,6 +130,8 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", LOCKSTEP_VERSION);
   CLI11_PARSE(app, argc, argv);
 
+  const common::Result<void> checked = check_namespaces(options.namespaces);
+  if (!checked) return fail(checked.error());
   options.request_timeout = std::chrono::seconds(request_seconds);
   options.watch_timeout = std::chrono::seconds(watch_seconds);
   const common::Result<kube::ClientConfig> cluster = load_cluster(kubeconfig, context);

@@ -21,6 +21,7 @@ using common::Result;
 // How soon to look again at a job of which our stores lag behind our own writes. Their watch wakes
 // the job as a rule; it does not if an object came and went between two lists.
 constexpr std::chrono::milliseconds kStaleRetry{500};
+constexpr std::chrono::milliseconds kUnsyncedRetry{1000};
 
 // Whether the ranks of `pod` are asked while a node is not ready: those on it, and one pod beside
 // them. See plan/loss.h, Note [A node that is not ready].
@@ -82,6 +83,8 @@ Reconciler::Reconciler(kube::Client& client, ClusterView& view, ProgressPoller& 
       options_(std::move(options)) {}
 
 Result<Outcome> Reconciler::reconcile(const kube::ObjectKey& key) {
+  // No decision before the namespace's stores are complete: half a view looks like deleted pods.
+  if (!view_.has_synced(key.ns)) return Outcome::requeue(kUnsyncedRetry);
   const std::optional<api::TrainingJob> job = view_.job(key);
   if (!job) {  // deleted: owner references clean up
     forget(key);
@@ -130,9 +133,10 @@ bool Reconciler::has_seen_own_writes(const api::TrainingJob& job) const {
   const Written& written = found->second;
   if (options_.now() - written.at > kTrustOwnWrites) return true;
   if (kube::is_older(job.meta.resource_version, written.job_version)) return false;
-  return std::all_of(
-      written.child_versions.begin(), written.child_versions.end(),
-      [this](const auto& child) { return view_.has_seen(child.first, child.second); });
+  return std::all_of(written.child_versions.begin(), written.child_versions.end(),
+                     [this, &job](const auto& child) {
+                       return view_.has_seen(job.meta.ns, child.first, child.second);
+                     });
 }
 
 void Reconciler::remember_created(const kube::ObjectKey& key,

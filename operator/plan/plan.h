@@ -112,7 +112,8 @@ struct Observation {
 
 // What the installation decides, not the job.
 struct Settings {
-  std::string runtime_image;  // default image of jobs that name none
+  std::string runtime_image;        // of jobs that name none
+  std::string gpu_runtime_image{};  // of those of them that ask for GPUs; empty: runtime_image
   int64_t master_port = 29500;
   int64_t metrics_port = 9400;
   bool avoids_nodes = true;  // false where there is only one: on a laptop

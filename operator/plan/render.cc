@@ -22,6 +22,8 @@ using nlohmann::json;
 constexpr const char* kConfigFolder = "/etc/lockstep";
 constexpr const char* kConfigKey = "job.json";
 constexpr const char* kOutputFolder = "/output";
+constexpr const char* kScratchFolder = "/tmp";
+constexpr const char* kScratchVolume = "lockstep-tmp";
 
 // The user of the images that we publish, and of "nonroot" in common base images. The group owns
 // mounted volumes, so that every rank can write the output.
@@ -49,6 +51,21 @@ std::vector<json> objects_in(const json& array) {
 std::string text_at(const json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+// Our own program writes nowhere but to the output, to shared memory and to a scratch folder; what
+// another one writes to is not known.
+bool has_read_only_root(const api::TrainingJob& job) {
+  return !runs_own_command(job);
+}
+
+bool needs_scratch(const api::TrainingJob& job) {
+  const std::vector<json> inputs = objects_in(job.spec.inputs);
+  return has_read_only_root(job) &&
+         std::none_of(inputs.begin(), inputs.end(), [](const json& input) {
+           const std::string place = text_at(input, "mountPath");
+           return place.substr(0, place.find_last_not_of('/') + 1) == kScratchFolder;
+         });
 }
 
 json env_value(std::string name, std::string value) {
@@ -175,6 +192,9 @@ json render_volumes(const api::TrainingJob& job, const AttemptSpec& attempt) {
   const bool has_output = job.spec.output.is_object() && !job.spec.output.empty();
   volumes.push_back(
       volume_of("output", has_output ? job.spec.output : json{{"emptyDir", json::object()}}));
+  if (needs_scratch(job)) {
+    volumes.push_back({{"name", kScratchVolume}, {"emptyDir", json::object()}});
+  }
   return volumes;
 }
 
@@ -188,6 +208,9 @@ json render_mounts(const api::TrainingJob& job) {
                       {"readOnly", true}});
   }
   mounts.push_back({{"name", "output"}, {"mountPath", kOutputFolder}});
+  if (needs_scratch(job)) {
+    mounts.push_back({{"name", kScratchVolume}, {"mountPath", kScratchFolder}});
+  }
   return mounts;
 }
 
@@ -197,11 +220,17 @@ std::vector<std::string> runtime_command(int64_t ranks_per_pod) {
   return {"lockstep-launch", "lockstep-runtime"};
 }
 
+const std::string& image_of(const api::TrainingJob& job, const Settings& settings) {
+  if (!job.spec.image.empty()) return job.spec.image;
+  const bool is_for_gpu = asks_for_gpu(job.spec.resources) && !settings.gpu_runtime_image.empty();
+  return is_for_gpu ? settings.gpu_runtime_image : settings.runtime_image;
+}
+
 json render_container(const api::TrainingJob& job, const AttemptSpec& attempt, int64_t rank,
                       const Settings& settings) {
   json container = {
       {"name", api::kTrainerContainer},
-      {"image", job.spec.image.empty() ? settings.runtime_image : job.spec.image},
+      {"image", image_of(job, settings)},
       {"command",
        runs_own_command(job) ? job.spec.command : runtime_command(attempt.ranks_per_pod)},
       {"env", render_env(job, attempt, rank, settings)},
@@ -211,7 +240,9 @@ json render_container(const api::TrainingJob& job, const AttemptSpec& attempt, i
       {"volumeMounts", render_mounts(job)},
       {"terminationMessagePolicy", "FallbackToLogsOnError"},
       {"securityContext",
-       {{"allowPrivilegeEscalation", false}, {"capabilities", {{"drop", {"ALL"}}}}}}};
+       {{"allowPrivilegeEscalation", false},
+        {"readOnlyRootFilesystem", has_read_only_root(job)},
+        {"capabilities", {{"drop", {"ALL"}}}}}}};
   if (!job.spec.args.empty()) container["args"] = job.spec.args;
   if (job.spec.resources.is_object() && !job.spec.resources.empty()) {
     container["resources"] = pod_resources(job.spec.resources, attempt.ranks_per_pod);

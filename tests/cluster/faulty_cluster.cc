@@ -96,7 +96,7 @@ void FaultyCluster::start_operator() {
   control::ControllerOptions options;
   options.cluster.server = proxy_->url();
   options.cluster.token_file = folder_ + "/token";
-  options.ns = ns_;
+  options.namespaces = {ns_};
   options.settings.runtime_image = "example.invalid/runtime:test";
   options.listen_address = "127.0.0.1";
   options.port = 0;

@@ -50,6 +50,20 @@ TEST(ClusterDoctorTest, NothingIsWrongWithASoundCluster) {
   EXPECT_FALSE(machine::is_anything_wrong(judge_cluster(hidden)));
 }
 
+TEST(ClusterDoctorTest, NamesTheImageOfJobsThatAskForGpusWhereItIsAnother) {
+  const auto said_of = [](const std::string& gpu_image) {
+    ClusterView view = sound_cluster();
+    view.operators[0].gpu_runtime_image = gpu_image;
+    for (const machine::Finding& finding : judge_cluster(view)) {
+      if (finding.check == "runtime image") return finding.text;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(said_of(""), "registry.example/runtime-cpu:1.2.3");
+  EXPECT_EQ(said_of("registry.example/runtime:1.2.3"),
+            "registry.example/runtime-cpu:1.2.3, for GPUs registry.example/runtime:1.2.3");
+}
+
 TEST(ClusterDoctorTest, EveryFindingHasOneCommand) {
   const struct {
     const char* name;

@@ -99,7 +99,7 @@ int run(int argc, char** argv) {
   options.port = 0;
   options.settings.runtime_image = "example.invalid/runtime:test";
   app.add_option("--kubeconfig", kubeconfig)->required();
-  app.add_option("--namespace", options.ns)->required();
+  app.add_option("--namespace", options.namespaces)->required();
   app.add_option("--call", dying.call, "0 = never");
   app.add_flag("--after", dying.after);
   app.add_flag("--delete-upon-first-pod", dying.deletes_upon_first_pod);

@@ -34,6 +34,10 @@ std::string owner_of(const json& object) {
   return "";
 }
 
+bool is_in(const kube::ResourcePath& path, const std::string& ns) {
+  return path.ns.empty() || path.ns == ns;
+}
+
 // N in "...&resourceVersion=N&...".
 int64_t version_in(const std::string& query) {
   const std::string key = "resourceVersion=";
@@ -60,9 +64,11 @@ FakeApiServer::Answer FakeApiServer::list(const kube::ResourcePath& path,
                                           const kube::ListOptions& options,
                                           std::stop_token /*stop*/) {
   const MutexLock lock(mutex_);
+  if (forbidden_.contains(path.ns)) return refusal(ErrorCode::kPermissionDenied, 403, "forbidden");
   json items = json::array();
   for (const auto& [key, object] : objects_[path.type.plural]) {
-    if (options.label_selector.empty() || is_child(object)) items.push_back(object);
+    const bool is_selected = options.label_selector.empty() || is_child(object);
+    if (is_selected && is_in(path, key.ns)) items.push_back(object);
   }
   return json{{"metadata", {{"resourceVersion", std::to_string(version_)}}}, {"items", items}};
 }
@@ -218,7 +224,7 @@ void FakeApiServer::drop(const std::string& plural, const ObjectKey& key) {
 
 void FakeApiServer::tell(const std::string& type, const std::string& plural, const json& object) {
   const json event = {{"type", type}, {"object", object}};
-  history_.push_back({plural, version_, is_child(object), event.dump()});
+  history_.push_back({plural, kube::key_of(object).ns, version_, is_child(object), event.dump()});
   changed_.notify_all();
 }
 
@@ -227,7 +233,7 @@ std::optional<ApiError> FakeApiServer::stream(
     const std::function<bool(std::string_view)>& on_line) {
   const bool children_only = query.find("labelSelector") != std::string::npos;
   if (query.find("sendInitialEvents") != std::string::npos) {
-    return tell_all(path.type.plural, children_only, on_line);
+    return tell_all(path, children_only, on_line);
   }
   const int64_t since = version_in(query);
   mutex_.lock();
@@ -244,7 +250,7 @@ std::optional<ApiError> FakeApiServer::stream(
       continue;
     }
     const Event event = history_[mine.position];
-    if (event.plural == mine.plural && event.version > since &&
+    if (event.plural == mine.plural && is_in(path, event.ns) && event.version > since &&
         (event.is_child || !children_only)) {
       mutex_.unlock();
       goes_on = on_line(event.line);
@@ -260,13 +266,15 @@ std::optional<ApiError> FakeApiServer::stream(
 
 // Initial events and the bookmark that ends them.
 std::optional<ApiError> FakeApiServer::tell_all(
-    const std::string& plural, bool children_only,
+    const kube::ResourcePath& path, bool children_only,
     const std::function<bool(std::string_view)>& on_line) {
   std::vector<std::string> lines;
   {
     const MutexLock lock(mutex_);
-    for (const auto& [key, object] : objects_[plural]) {
-      if (children_only && !is_child(object)) continue;
+    if (forbidden_.contains(path.ns))
+      return refusal(ErrorCode::kPermissionDenied, 403, "forbidden");
+    for (const auto& [key, object] : objects_[path.type.plural]) {
+      if (!is_in(path, key.ns) || (children_only && !is_child(object))) continue;
       lines.push_back(json{{"type", "ADDED"}, {"object", object}}.dump());
     }
     const json end = {{"resourceVersion", std::to_string(version_)},
@@ -385,16 +393,6 @@ std::optional<json> FakeApiServer::object(const std::string& plural, const Objec
 std::vector<std::string> FakeApiServer::writes() const {
   const MutexLock lock(mutex_);
   return writes_;
-}
-
-int FakeApiServer::num_calls() const {
-  const MutexLock lock(mutex_);
-  return num_calls_;
-}
-
-int64_t FakeApiServer::version() const {
-  const MutexLock lock(mutex_);
-  return version_;
 }
 
 }  // namespace lockstep::control

@@ -72,6 +72,11 @@ class FakeApiServer final : public kube::Client {
   void set_on_write(OnWrite on_write);
   // Called, without a lock, after each write of the operator that was done.
   void set_on_commit(std::function<void(const std::string& write)> on_commit);
+  // Nothing of the namespace may be listed or watched from now on.
+  void forbid(const std::string& ns) {
+    const kube::MutexLock lock(mutex_);
+    forbidden_.insert(ns);
+  }
   // Watches of `plural` tell nothing until release().
   void hold(const std::string& plural);
   void release(const std::string& plural);
@@ -83,12 +88,19 @@ class FakeApiServer final : public kube::Client {
   std::optional<nlohmann::json> object(const std::string& plural, const kube::ObjectKey& key) const;
   // Every write of the operator that was done, in order.
   std::vector<std::string> writes() const;
-  int num_calls() const;  // writes tried, and gets
-  int64_t version() const;
+  // Writes tried, and gets.
+  int num_calls() const {
+    const kube::MutexLock lock(mutex_);
+    return num_calls_;
+  }
+  int64_t version() const {
+    const kube::MutexLock lock(mutex_);
+    return version_;
+  }
 
  private:
   struct Event {
-    std::string plural;
+    std::string plural, ns;
     int64_t version = 0;
     bool is_child = false;
     std::string line;
@@ -99,7 +111,7 @@ class FakeApiServer final : public kube::Client {
   };
 
   // Those of the following that do not lock are called under mutex_.
-  std::optional<kube::ApiError> tell_all(const std::string& plural, bool children_only,
+  std::optional<kube::ApiError> tell_all(const kube::ResourcePath& path, bool children_only,
                                          const std::function<bool(std::string_view)>& on_line);
   Answer write(const std::string& what, const std::function<Answer()>& commit);
   Answer insert(const std::string& plural, nlohmann::json object);
@@ -116,7 +128,7 @@ class FakeApiServer final : public kube::Client {
   std::map<std::string, std::map<kube::ObjectKey, nlohmann::json>> objects_;
   std::vector<Event> history_;
   std::map<int, Stream> streams_;
-  std::set<std::string> held_;
+  std::set<std::string> held_, forbidden_;
   std::vector<std::string> writes_;
   std::map<std::string, kube::Warnings> warnings_;
   int64_t version_ = 100;

@@ -120,7 +120,7 @@ class FaultyRun {
     ControllerOptions options;
     options.cluster.server = proxy_.url();
     options.cluster.token_file = folder_ + "/token";
-    options.ns = kJob.ns;
+    options.namespaces = {kJob.ns};
     options.listen_address = "127.0.0.1";
     options.port = 0;
     options.num_workers = 2;

@@ -13,7 +13,7 @@ namespace {
 constexpr int kMaxRounds = 300;
 
 ClusterView::Options view_options() {
-  return {"", [](const kube::ObjectKey&) {}, [](const std::string&) {}};
+  return {{}, [](const kube::ObjectKey&) {}, [](const std::string&) {}};
 }
 
 common::Result<common::JobProgress> nobody_answers(const ProgressTarget&) {

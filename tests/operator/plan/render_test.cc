@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -159,6 +160,27 @@ TEST(RenderTest, RanksOfAJobThatAsksForGpusComputeOnThem) {
   EXPECT_EQ(device_of({}), "cpu");
 }
 
+TEST(RenderTest, TheImageFollowsWhatRanksComputeOnUnlessTheJobNamesOne) {
+  const Settings settings = {.runtime_image = "example.test/runtime-cpu:1",
+                             .gpu_runtime_image = "example.test/runtime:1"};
+  api::TrainingJob job = training_job(2);
+  const auto image_on = [&job](const json& resources, const Settings& by) {
+    job.spec.resources = resources;
+    const json pod = render_pod(job, {.number = 0, .ranks = 2}, 0, by);
+    return pod.at("spec").at("containers").at(0).at("image").get<std::string>();
+  };
+  const json gpu = {{"limits", {{"nvidia.com/gpu", 1}}}};
+  const json part_of_one = {{"requests", {{"nvidia.com/mig-1g.10gb", "1"}}}};
+  const json none = {{"limits", {{"nvidia.com/gpu", 0}, {"cpu", "8"}}}};
+  EXPECT_EQ(image_on(gpu, settings), "example.test/runtime:1");
+  EXPECT_EQ(image_on(part_of_one, settings), "example.test/runtime:1");
+  EXPECT_EQ(image_on(none, settings), "example.test/runtime-cpu:1");
+  EXPECT_EQ(image_on({}, settings), "example.test/runtime-cpu:1");
+  EXPECT_EQ(image_on(gpu, kSettings), kSettings.runtime_image);  // one image for both
+  job.spec.image = "example.test/own:1";
+  EXPECT_EQ(image_on(gpu, settings), "example.test/own:1");
+}
+
 TEST(RenderTest, PodHasANameInTheServiceAndIsOwnedByTheJob) {
   const json pod = render_pod(command_job(2), {.number = 5, .ranks = 2}, 1, kSettings);
   EXPECT_EQ(pod.at("metadata").at("name"), "demo-5-1");
@@ -189,6 +211,34 @@ TEST(RenderTest, PodMeetsTheRestrictedSecurityStandard) {
   EXPECT_EQ(spec.at("enableServiceLinks"), false);
   EXPECT_EQ(spec.at("restartPolicy"), "Never");
   EXPECT_EQ(container_of(pod).at("terminationMessagePolicy"), "FallbackToLogsOnError");
+}
+
+TEST(RenderTest, OurOwnProgramWritesNowhereButToItsVolumes) {
+  const auto is_read_only = [](const json& pod) {
+    return container_of(pod).at("securityContext").at("readOnlyRootFilesystem").get<bool>();
+  };
+  const auto writable = [](const json& pod) {
+    std::set<std::string> folders;
+    for (const json& mount : container_of(pod).at("volumeMounts")) {
+      if (!mount.value("readOnly", false)) folders.insert(mount.at("mountPath"));
+    }
+    return folders;
+  };
+  api::TrainingJob job = training_job(1);
+  const json pod = render_pod(job, {.number = 0, .ranks = 1}, 0, kSettings);
+  EXPECT_TRUE(is_read_only(pod));
+  EXPECT_EQ(writable(pod), std::set<std::string>({"/dev/shm", "/output", "/tmp"}));
+  EXPECT_TRUE(named(pod.at("spec").at("volumes"), "lockstep-tmp").at("emptyDir").is_object());
+
+  const json own = render_pod(command_job(1), {.number = 0, .ranks = 1}, 0, kSettings);
+  EXPECT_FALSE(is_read_only(own));
+  EXPECT_EQ(writable(own), std::set<std::string>({"/dev/shm", "/output"}));
+
+  for (const char* place : {"/tmp", "/tmp/"}) {
+    job.spec.inputs = json::array({{{"name", "scratch"}, {"mountPath", place}, {"emptyDir", {}}}});
+    const json taken = render_pod(job, {.number = 0, .ranks = 1}, 0, kSettings);
+    EXPECT_EQ(writable(taken), std::set<std::string>({"/dev/shm", "/output"})) << place;
+  }
 }
 
 TEST(RenderTest, GracePeriodLeavesTimeForTheCheckpoint) {

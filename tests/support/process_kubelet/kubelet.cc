@@ -172,6 +172,7 @@ void ProcessKubelet::start_pod(const json& pod, Pod& state) {
   for (const json& mount : container.value("volumeMounts", json::array())) {
     const std::string target = mount["mountPath"];
     if (target == "/dev/shm") continue;  // the sandbox gives every pod its own
+    if (target == "/tmp") continue;      // the overlay's, below which the binaries may lie
     command.sandbox.mounts.push_back(
         {sources.at(mount["name"].get<std::string>()), target, mount.value("readOnly", false)});
   }

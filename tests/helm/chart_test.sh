@@ -35,6 +35,23 @@ grep -q 'kind: CustomResourceDefinition' "$work/let-go.yaml" || complain "crds.k
 helm template train "$chart" --set image.registry=r.invalid,metrics.rules.enabled=true >"$work/unlinked.yaml"
 if grep -q 'runbook_url:' "$work/unlinked.yaml"; then complain "alerts link to a site that nobody named"; fi
 [ "$(grep -c 'alert:' "$work/unlinked.yaml")" = "$(grep -c 'alert:' "$chart/files/rules.yaml")" ] || complain "alerts were lost with their links"
+# Values of a release that is older than the key, as --reuse-values keeps them.
+helm template train "$chart" --set image.registry=r.invalid,metrics.rules.enabled=true --set-json metrics.rules.alerts=null,image.gpuRuntime=null >"$work/reused.yaml"
+[ "$(grep -c 'alert:' "$work/reused.yaml")" = "$(grep -c 'alert:' "$chart/files/rules.yaml")" ] || complain "no alerts without metrics.rules.alerts"
+# Which image jobs get that ask for GPUs: ours beside ours, else what was named for all.
+gpu_image() { helm template train "$chart" --set "image.registry=r.invalid,$1" --show-only templates/deployment.yaml | sed -n 's/.*--gpu-runtime-image=//p'; }
+[ "$(gpu_image image.tag=v1)" = r.invalid/lockstep/runtime:v1 ] || complain "the image for GPUs is '$(gpu_image image.tag=v1)'"
+[ -z "$(gpu_image image.runtime=own/cuda)" ] || complain "an own image for all jobs is not that of jobs with GPUs: $(gpu_image image.runtime=own/cuda)"
+[ "$(gpu_image image.runtime=own/cpu,image.gpuRuntime=own/cuda,image.tag=v1)" = r.invalid/own/cuda:v1 ] || complain "image.gpuRuntime is without effect"
+alerts=metrics.rules.alerts
+helm template train "$chart" --set image.registry=r.invalid,metrics.rules.enabled=true,$alerts.LockstepStraggler.enabled=false \
+  --set $alerts.LockstepCheckpointStale.window=20s,$alerts.LockstepCheckpointStale.for=3s,$alerts.LockstepCheckpointStale.severity=critical \
+  --show-only templates/prometheusrule.yaml >"$work/tuned.yaml"
+[ "$(grep -c 'alert:' "$work/tuned.yaml")" = $(($(grep -c 'alert:' "$chart/files/rules.yaml") - 1)) ] || complain "an alert that is switched off is there, or another is not"
+sed -n '/alert: LockstepCheckpointStale/,/severity/p' "$work/tuned.yaml" >"$work/stale"
+for said in 'checkpoint_step:max[20s]' 'job_step:max[20s]' 'offset 20s' 'for: 3s' 'severity: critical'; do
+  grep -qF "$said" "$work/stale" || complain "an alert that is tuned says nothing of $said: $(cat "$work/stale")"
+done
 
 refused() { # pattern argument...
   local pattern=$1 said; shift
@@ -53,11 +70,15 @@ refused 'promtheus' --set promtheus.enabled=true
 refused 'workers' --set operator.workers=0
 refused 'workers' --set-string operator.workers=4
 refused 'pullPolicy' --set image.pullPolicy=Sometimes
-refused 'watchNamespaces' --set 'watchNamespaces={a,b}'
+refused 'watchNamespaces' --set 'watchNamespaces={a,a}'
 refused 'watchNamespaces' --set 'watchNamespaces={Team_A}'
 refused 'interval' --set metrics.podMonitor.interval=often
 refused 'intreval' --set metrics.podMonitor.intreval=30s
 refused 'runbookUrl' --set metrics.rules.runbookUrl=docs
+refused 'LockstepStragler' --set metrics.rules.alerts.LockstepStragler.for=1m
+refused 'for' --set metrics.rules.alerts.LockstepStraggler.for=soon
+refused 'severity' --set metrics.rules.alerts.LockstepStraggler.severity=
+refused 'LockstepOperatorDown.window: the expression of this alert has no range to change' --set metrics.rules.enabled=true,metrics.rules.alerts.LockstepOperatorDown.window=1m
 refused 'serviceAccount.name is required' --set serviceAccount.create=false
 refused 'kepe' --set crds.kepe=true
 

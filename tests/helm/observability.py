@@ -67,6 +67,9 @@ for rule in rules:
     expect(not unknown, f"{page.name} names {unknown}, which nothing exposes")
     seen = [bool(case["exp_alerts"]) for test in tests for case in test.get("alert_rule_test", []) if case["alertname"] == name]
     expect(True in seen and False in seen[seen.index(True):], f"{name}: no test makes it fire and clear again")
+schema = json.loads((chart / "values.schema.json").read_text())
+tunable = set(schema["properties"]["metrics"]["properties"]["rules"]["properties"]["alerts"]["properties"])
+expect(tunable == {rule["alert"] for rule in rules if "alert" in rule}, f"values.schema.json knows the alerts {tunable}")
 pages = {page.stem for page in (source / "docs/runbooks").glob("*.md")}
 alerts = {rule["alert"].lower() for rule in rules if "alert" in rule}
 expect(pages == alerts, f"runbooks without an alert, or the other way round: {pages ^ alerts}")

@@ -31,6 +31,13 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{ include "lockstep.registry" . }}/{{ .Values.image.runtime }}:{{ include "lockstep.tag" . }}
 {{- end }}
 
+{{- /* The image for GPUs stands beside our image for CPU; whoever names another image for jobs has it for all of them, unless he names two. */}}
+{{- define "lockstep.gpuRuntime" -}}
+{{- if .Values.image.gpuRuntime }}{{ .Values.image.gpuRuntime }}
+{{- else if eq .Values.image.runtime "lockstep/runtime-cpu" }}lockstep/runtime
+{{- end }}
+{{- end }}
+
 {{- /* What the operator may do in the namespaces that it watches: no secrets, no exec, nothing but jobs and their children. */}}
 {{- define "lockstep.rules" -}}
 - apiGroups: [lockstep.dev]
@@ -57,6 +64,20 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 - apiGroups: [""]
   resources: [events]
   verbs: [get, create, patch]
+{{- end }}
+
+{{- /* An alert of files/rules.yaml, with what metrics.rules.alerts has for it. A window is in ranges and offsets. */}}
+{{- define "lockstep.alert" -}}
+{{- $rule := .rule }}
+{{- $window := "(\\[|offset )[0-9]+[smhdw]" }}
+{{- with .own.for }}{{ $_ := set $rule "for" . }}{{ end }}
+{{- with .own.severity }}{{ $_ := set $rule.labels "severity" . }}{{ end }}
+{{- with .own.window }}
+{{- if not (regexMatch $window $rule.expr) }}{{ fail (printf "metrics.rules.alerts.%s.window: the expression of this alert has no range to change" $rule.alert) }}{{ end }}
+{{- $_ := set $rule "expr" (regexReplaceAll $window $rule.expr (printf "${1}%s" .)) }}
+{{- end }}
+{{- if not .links }}{{ $_ := unset $rule.annotations "runbook_url" }}{{ end }}
+{{- toYaml $rule }}
 {{- end }}
 
 {{- /* The one thing outside of namespaces: which nodes are gone, or do not answer. */}}

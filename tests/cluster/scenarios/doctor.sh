@@ -27,7 +27,7 @@ elect
 await 30 "leader" leads
 judge sound 0
 for line in 'server +https://.* answers' 'crd +TrainingJobs are known, of this version' "operator +$scenario/$scenario-operator runs" 'leader +.* leads' \
-  'runtime image +registry.invalid/' "rights +jobs may be made and looked at in $scenario" 'nothing is wrong'; do
+  'runtime image +registry.invalid/lockstep/runtime-cpu:.*, for GPUs registry.invalid/lockstep/runtime:' "rights +jobs may be made and looked at in $scenario" 'nothing is wrong'; do
   says sound "a sound cluster" "$line"
 done
 judge lease 0 --lease "$scenario/$scenario-operator"

@@ -22,7 +22,7 @@ test-full:
 test-cluster: build
 	@tools/setup.sh test-full
 	@cmake --build build/release
-	@ctest --test-dir build/release -R '^(cluster\.|node$$|images$$|chart$$|observability$$)' --output-on-failure --no-tests=error
+	@ctest --test-dir build/release -R '^(cluster\.|node$$|images|chart$$|observability$$)' --output-on-failure --no-tests=error
 
 # A rank of a long run is killed or stopped every 20 seconds, 90 times.
 soak: build

@@ -35,6 +35,7 @@ DEBIAN_TEST_FULL=(
   chromium                    # 156.0    the pages that we write, in a browser
   runc                        # 1.1.5    containers of the real node
   containernetworking-plugins # 1.1.1    their network
+  buildah                     # 1.28.2   builds the images
   iptables conntrack iproute2 # 1.8.9    Services, and the node's own namespace
 )
 # Debian's 14 looks at every system header again for each check, and takes twice as long.

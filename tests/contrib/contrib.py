@@ -1,6 +1,7 @@
-"""usage: contrib.py SOURCE_DIR LUA KREW_MANIFEST ARCHIVE
+"""usage: contrib.py SOURCE_DIR LUA KREW_MANIFEST ARCHIVE EXAMPLE_OUT
 Argo CD's health script on every case of its own test, in plain Lua 5.1 as Argo CD embeds it; its copy in argocd-cm.yaml; k9s's views and plugins
-against the CRD; krew's manifest against the archive that it names.
+against the CRD; krew's manifest against the archive that it names; the chart's annotations against what Artifact Hub knows. The example
+that they hold goes to EXAMPLE_OUT.
 """
 import hashlib
 import json
@@ -11,7 +12,8 @@ import tarfile
 
 import yaml
 
-source, lua, manifest, archive = pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3]), pathlib.Path(sys.argv[4])
+source, lua = pathlib.Path(sys.argv[1]), sys.argv[2]
+manifest, archive, example_out = map(pathlib.Path, sys.argv[3:])
 problems = []
 
 
@@ -98,6 +100,19 @@ expect("krew files", {f["from"] for f in platform["files"]}, set(tarfile.open(ar
 expect("krew bin", platform["bin"] in tarfile.open(archive).getnames(), True)
 if len(plugin["spec"]["shortDescription"]) > 50:
     problems.append("krew: shortDescription has over 50 characters")
+
+# --- Artifact Hub: its own names and values. Source: artifacthub/hub docs/helm_annotations.md
+hub = {name.removeprefix("artifacthub.io/"): value for name, value in yaml.safe_load((source / "helm/lockstep/Chart.yaml").read_text())["annotations"].items()}
+expect("Artifact Hub annotations", set(hub) - {"category", "changes", "crds", "crdsExamples", "images", "license", "links", "operator", "operatorCapabilities", "screenshots"}, set())
+capabilities = {"basic install", "seamless upgrades", "full lifecycle", "deep insights", "auto pilot"}
+expect("operatorCapabilities is known", hub["operatorCapabilities"].lower() in capabilities, True)
+expect("category", hub["category"], "ai-machine-learning")
+(told,) = yaml.safe_load(hub["crds"])
+expect("crds", (told["kind"], told["version"], told["name"]), ("TrainingJob", crd["spec"]["versions"][0]["name"], crd["metadata"]["name"]))
+for change in yaml.safe_load(hub["changes"]):
+    expect(f"kind of the change {change['description']!r} is known", change["kind"] in {"added", "changed", "deprecated", "removed", "fixed", "security"}, True)
+(example,) = yaml.safe_load(hub["crdsExamples"])
+example_out.write_text(yaml.safe_dump(example))
 
 for problem in problems:
     print("FAILED:", problem)

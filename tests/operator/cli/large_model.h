@@ -16,7 +16,7 @@ inline common::TrainConfig large_model(int64_t sequence_length, common::BatchCon
                     .num_key_value_heads = 12,
                     .head_dim = 64,
                     .max_position_embeddings = sequence_length},
-          .data = {.train = "corpus", .sequence_length = sequence_length},
+          .data = {.sources = {{.path = "corpus"}}, .sequence_length = sequence_length},
           .batch = batch};
 }
 

@@ -134,7 +134,7 @@ TrainConfig train_of(const GpuJob& job) {
                     .num_key_value_heads = job.kv_heads,
                     .head_dim = job.hidden / job.heads,
                     .max_position_embeddings = job.length},
-          .data = {.train = "", .sequence_length = job.length},
+          .data = {.sequence_length = job.length},
           .batch = {.global_batch_size = job.micro_batch, .micro_batch_size = job.micro_batch},
           .precision = job.precision};
 }

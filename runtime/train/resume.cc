@@ -29,21 +29,21 @@ const std::vector<std::string>& decisive_fields() {
                                                   "/model/init",
                                                   "/model/frozen",
                                                   "/model/custom",
-                                                  "/batch",
+                                                  "/batch",  //
                                                   "/data/sequenceLength",
                                                   "/data/packing",
                                                   "/data/shuffle",
-                                                  "/data/validationFraction",
+                                                  "/data/validationFraction",  //
                                                   "/data/sources",
                                                   "/optimizer/name",
                                                   "/seed",
+                                                  "/task",
+                                                  "/preference",  //
                                                   "/lora/rank",
                                                   "/lora/alpha",
                                                   "/lora/dropout",
                                                   "/lora/useRslora",
-                                                  "/lora/targets",
-                                                  "/task",
-                                                  "/preference",
+                                                  "/lora/targets",  //
                                                   "/distill/temperature",
                                                   "/distill/alpha"};
   return fields;

@@ -69,7 +69,7 @@ TEST(ConfigJsonTest, ReadsThetaFromEitherPlace) {
 TEST(ConfigJsonTest, RefusesByNameWhatTheDecoderDoesNotDo) {
   const std::vector<std::pair<std::string, json>> cases = {
       {"model_type", "gpt_neox"},
-      {"architectures", {"LlamaForSequenceClassification"}},
+      {"architectures", {"LlamaForTokenClassification"}},
       {"hidden_act", "gelu"},
       {"tie_word_embeddings", "yes"},
       {"attention_dropout", 0.1},

@@ -96,7 +96,7 @@ std::string render_rank_counts(const EstimateReport& report) {
   for (const StrategyEstimate& line : report.strategies) {
     text += right_aligned(std::string(common::to_string(line.strategy)));
   }
-  text += "\n";
+  text += '\n';
   for (const RankCountEstimate& line : report.rank_counts) {
     std::string count = std::to_string(line.ranks) + (line.ranks == report.ranks ? " *" : "");
     count.resize(8, ' ');
@@ -105,7 +105,7 @@ std::string render_rank_counts(const EstimateReport& report) {
       const std::string size = mebibytes(bytes);
       text += right_aligned(fits(report, bytes) ? size : "(" + size + ")");
     }
-    text += "\n";
+    text += '\n';
   }
   return text;
 }

@@ -93,6 +93,16 @@ ModelConfig decode_model(const json& config, Task task) {
   return model;
 }
 
+CheckpointConfig decode_checkpoint(const json& checkpoint) {
+  const auto resume = checkpoint.at("resume").get<std::string>();
+  return {.every_steps = checkpoint.at("everySteps").get<int64_t>(),
+          .keep = checkpoint.at("keep").get<int64_t>(),
+          .resume = resume != "never",
+          .resume_from = resume == "auto" || resume == "never" ? "" : resume,
+          .async = checkpoint.at("async").get<bool>(),
+          .grace_period_seconds = checkpoint.at("gracePeriodSeconds").get<int64_t>()};
+}
+
 ScheduleConfig::Kind decode_schedule_kind(const json& name) {
   using Kind = ScheduleConfig::Kind;
   if (name == "cosine") return Kind::kCosine;
@@ -305,8 +315,6 @@ TrainConfig decode_train(const json& train) {
   const json& evaluation = full.at("evaluation");
   const auto steps = full.value("steps", int64_t{0});
   const json& batch = full.at("batch");
-  const json& checkpoint = full.at("checkpoint");
-  const auto resume = checkpoint.at("resume").get<std::string>();
   const bool has_config = full.at("model").contains("config");
   const Task task = decode_task(full.at("task"));
   const ModelConfig model =
@@ -336,12 +344,7 @@ TrainConfig decode_train(const json& train) {
       .offload = decode_offload(full.at("offload")),
       .optimizer = decode_optimizer(full.at("optimizer")),
       .schedule = decode_schedule(full.at("schedule"), steps),
-      .checkpoint = {.every_steps = checkpoint.at("everySteps").get<int64_t>(),
-                     .keep = checkpoint.at("keep").get<int64_t>(),
-                     .resume = resume != "never",
-                     .resume_from = resume == "auto" || resume == "never" ? "" : resume,
-                     .async = checkpoint.at("async").get<bool>(),
-                     .grace_period_seconds = checkpoint.at("gracePeriodSeconds").get<int64_t>()},
+      .checkpoint = decode_checkpoint(full.at("checkpoint")),
       .evaluation = {.every_steps = evaluation.at("everySteps").get<int64_t>(),
                      .early_stopping_patience =
                          evaluation.at("earlyStoppingPatience").get<int64_t>()},

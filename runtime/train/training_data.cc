@@ -262,6 +262,7 @@ Result<std::chrono::system_clock::time_point> template_time(Disk& disk, const st
 void open_data(RankState& s, Disk& disk, StatusBoard& board) {
   const common::DataConfig data = s.config().data;
   std::vector<OpenedSource> sources;
+  sources.reserve(data.sources.size());
   for (std::size_t i = 0; i < data.sources.size(); ++i) {
     sources.push_back(open_pattern(s, disk, board, data.sources[i].path, name_of_source(data, i)));
   }

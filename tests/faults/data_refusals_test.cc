@@ -48,6 +48,16 @@ class DataRefusalsTest : public testing::Test {
     }
     return write(name, lines + last);
   }
+  // Task sft with a tokenizer of two words, which has no chat template.
+  json sft_of_words() const {
+    json vocabulary = {{"?", 0}, {"a", 1}};
+    write("words/tokenizer.json",
+          json{{"version", "1.0"},
+               {"pre_tokenizer", {{"type", "WhitespaceSplit"}}},
+               {"model", {{"type", "WordLevel"}, {"unk_token", "?"}, {"vocab", vocabulary}}}}
+              .dump());
+    return {{"task", "sft"}, {"tokenizer", {{"type", "hf"}, {"path", folder_.path("words")}}}};
+  }
   // Runs the verb as a user does; returns its exit status.
   int tokenize(const std::string& arguments) const {
     const std::string command = std::string(support::kRuntimeProgram) + " tokenize " + arguments +
@@ -105,14 +115,7 @@ TEST_F(DataRefusalsTest, ATokenizerThatCannotMakeTheModelsTokens) {
 
 // A template that is missing, rows that are no conversations, columns that are not there.
 TEST_F(DataRefusalsTest, ConversationsThatCannotBeLearned) {
-  json vocabulary = {{"?", 0}, {"a", 1}};
-  write("words/tokenizer.json",
-        json{{"version", "1.0"},
-             {"pre_tokenizer", {{"type", "WhitespaceSplit"}}},
-             {"model", {{"type", "WordLevel"}, {"unk_token", "?"}, {"vocab", vocabulary}}}}
-            .dump());
-  const json sft = {{"task", "sft"},
-                    {"tokenizer", {{"type", "hf"}, {"path", folder_.path("words")}}}};
+  const json sft = sft_of_words();
   std::string lines;
   const json talk = {{{"role", "user"}, {"content", "a"}},
                      {{"role", "assistant"}, {"content", "a"}}};
@@ -258,8 +261,7 @@ TEST_F(DataRefusalsTest, ASourceOfAMixtureThatCannotBeTrainedOn) {
                        {{"data", {{"validationFraction", 0.05}}}}),
                  ExitCode::kInvalidData,
                  field + "train.data.validationFraction: 0.05 of 1 documents is 1");
-  const json sft = {{"task", "sft"},
-                    {"tokenizer", {{"type", "hf"}, {"path", folder_.path("words")}}}};
+  const json sft = sft_of_words();
   GangOptions texts = mixed("lines.jsonl", sft);
   texts.job["train"]["data"]["sources"][1]["path"] = folder_.path("empty");
   expect_refusal(texts, ExitCode::kInvalidConfig,

@@ -28,9 +28,10 @@ from transformers.utils import logging
 from trl.experimental.gkd import GKDConfig, GKDTrainer
 
 from model_parity import ADAMW, CLIP, COMMON, WEIGHT_DECAY, Report
-from preference_parity import recorder, said
+from preference_parity import said
 from sft_parity import rows_of_token_file
 from text_parity import HERE, save, split_bytes, strings
+from trl_recorder import recorder
 
 STEPS, ROWS = 20, 4  # optimizer steps, conversations of each
 BOUND = 1e-4

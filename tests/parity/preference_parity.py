@@ -29,6 +29,7 @@ from trl.experimental.orpo import ORPOConfig, ORPOTrainer
 from model_parity import ADAMW, CLIP, COMMON, WEIGHT_DECAY, Report
 from sft_parity import rows_of_token_file
 from text_parity import HERE, save, split_bytes, strings
+from trl_recorder import recorder
 
 STEPS, PAIRS = 20, 4  # optimizer steps, pairs of each
 BOUND = 1e-4
@@ -76,19 +77,6 @@ def make_pairs(shape, tokenizer, lines, rng):
         if row["chosen"] != row["rejected"] and len(tokenizer(json.dumps(row))["input_ids"]) < LENGTH:
             rows.append(row)
     return rows
-
-
-def recorder(trainer):
-    """`trainer` over the rows in their order, with what it computes of each step at full precision."""
-    class Recorder(trainer):
-        def _get_train_sampler(self, *_):
-            return torch.utils.data.SequentialSampler(self.train_dataset)
-
-        def compute_loss(self, *arguments, **settings):
-            loss = super().compute_loss(*arguments, **settings)
-            self.losses.append(loss.item())
-            return loss
-    return Recorder
 
 
 def their_lines(task, settings, model, tokenizer, rows, work):

@@ -26,9 +26,10 @@ from transformers.utils import logging
 from trl import RewardConfig, RewardTrainer
 
 from model_parity import ADAMW, CLIP, COMMON, WEIGHT_DECAY, Report
-from preference_parity import LENGTH, PAIRS, STEPS, make_pairs, recorder
+from preference_parity import LENGTH, PAIRS, STEPS, make_pairs
 from sft_parity import rows_of_token_file
 from text_parity import HERE, save, split_bytes, strings
+from trl_recorder import recorder
 
 BOUND = 1e-4
 SIZES = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,

@@ -1,11 +1,11 @@
-"""Holds fine-tuning on conversations against Transformers and torch.optim.
+"""Holds fine-tuning on conversations against Transformers, torch.optim and TRL.
 
     sft_parity.py LOCKSTEP SOURCE_TREE
 
 A directory of Transformers with a tokenizer trained here and a chat template of templates/ learns conversations for 20
 steps. Compared: the tokens and labels that training made of every conversation, with what Transformers' chat template
 and its mask of {% generation %} make, by equality; the losses of the steps, with a plain loop over the same batches
-(fp64), max|a - b| / max|b| < 1e-4; and the lines of metrics.jsonl and the weights of DDP and ZeRO-3, by equality.
+(fp64) and with TRL's SFTTrainer (fp32), max|a - b| / max|b| < 1e-4; and the lines of metrics.jsonl and the weights of DDP and ZeRO-3, by equality.
 """
 import json
 import random
@@ -16,12 +16,16 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pyarrow
 import torch
+from datasets import Dataset
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
+from trl import SFTConfig, SFTTrainer
 
 from model_parity import ADAMW, CLIP, COMMON, WEIGHT_DECAY, Report, load
 from text_parity import HERE, NOW, TOOLS, FixedTime, chat_template_utils, conversation, save, split_bytes, strings
+from trl_recorder import recorder
 
 STEPS, ROWS = 20, 4  # optimizer steps, conversations of each
 BOUND = 1e-4
@@ -98,6 +102,22 @@ def reference_losses(model, rows):
     return np.array(losses)
 
 
+def trl_losses(model, tokenizer, rows, work):
+    arguments = SFTConfig(output_dir=str(work / "trl"), use_cpu=True, bf16=False, report_to="none", max_steps=STEPS,
+                          per_device_train_batch_size=ROWS, logging_strategy="no", save_strategy="no", disable_tqdm=True,
+                          gradient_checkpointing=False, max_length=None, optim="adamw_torch",
+                          lr_scheduler_type="constant", learning_rate=ADAMW["lr"], adam_beta1=ADAMW["betas"][0],
+                          adam_beta2=ADAMW["betas"][1], adam_epsilon=ADAMW["eps"], weight_decay=WEIGHT_DECAY,
+                          max_grad_norm=CLIP)
+    table = pyarrow.Table.from_pylist([dict(input_ids=ids, assistant_masks=[int(label != IGNORED) for label in labels])
+                                       for _, ids, labels in rows])
+    trained = recorder(SFTTrainer)(model=model, args=arguments, processing_class=tokenizer,
+                                   train_dataset=Dataset(table, fingerprint="rows"))
+    trained.losses = []
+    trained.train()
+    return np.array(trained.losses)
+
+
 def compare(lockstep, work, template, lines, texts, rng, report):
     save(split_bytes, lines, work / "model")
     (work / "model" / "chat_template.jinja").write_text(template.read_text())
@@ -121,6 +141,8 @@ def compare(lockstep, work, template, lines, texts, rng, report):
     ours = np.array([json.loads(line + "}")["loss"] for line in ddp])
     report.check(f"losses of {STEPS} steps, {losses[0]:.4f} to {losses[-1]:.4f}",
                  np.abs(ours - losses).max() / np.abs(losses).max(), BOUND)
+    theirs = trl_losses(load(work / "model", report).float(), tokenizer, rows, work)
+    report.check("losses of TRL's SFTTrainer", np.abs(ours - theirs).max() / np.abs(theirs).max(), BOUND)
     report.require("ZeRO-3 on 4 ranks says the same", run(lockstep, work, "zero3", 4, length) == ddp)
     weights = [(work / name / "model" / "model.safetensors").read_bytes() for name in ("ddp", "zero3")]
     report.require("ZeRO-3 leaves the same weights", weights[0] == weights[1])

@@ -319,40 +319,39 @@ TrainConfig decode_train(const json& train) {
   const Task task = decode_task(full.at("task"));
   const ModelConfig model =
       has_config ? decode_model(full.at("model").at("config"), task) : ModelConfig();
-  return {
-      .task = task,
-      .preference = decode_preference(full),
-      .distill = decode_distill(full),
-      .model = model,
-      .model_source = {.path = full.at("model").value("path", ""),
-                       .is_pretrained = full.at("model").at("init") == "pretrained"},
-      .frozen = has_config ? decode_frozen(full, model.num_hidden_layers) : std::vector<bool>(),
-      .lora = decode_lora(full),
-      .tokenizer = decode_tokenizer(full),
-      .data = decode_data(full.at("data")),
-      .batch = {.global_batch_size = batch.at("globalBatchSize").get<int64_t>(),
-                .micro_batch_size = batch.at("microBatchSize").get<int64_t>()},
-      .steps = steps,
-      .epochs = full.value("epochs", 0.0),
-      .precision = decode_dtype(full.at("precision")),
-      .loss_scale = decode_loss_scale(full),
-      .non_finite = {.max_consecutive_skips =
-                         full.at("nonFinite").at("maxConsecutiveSkips").get<int64_t>()},
-      .parallelism = decode_parallelism(full.at("parallelism")),
-      .activation_checkpointing =
-          decode_activation_checkpointing(full.at("activationCheckpointing")),
-      .offload = decode_offload(full.at("offload")),
-      .optimizer = decode_optimizer(full.at("optimizer")),
-      .schedule = decode_schedule(full.at("schedule"), steps),
-      .checkpoint = decode_checkpoint(full.at("checkpoint")),
-      .evaluation = {.every_steps = evaluation.at("everySteps").get<int64_t>(),
-                     .early_stopping_patience =
-                         evaluation.at("earlyStoppingPatience").get<int64_t>()},
-      .export_at_end = full.at("export").at("atEnd").get<bool>(),
-      .export_dtype = decode_dtype(full.at("export").at("dtype")),
-      .logging = decode_logging(full.at("logging")),
-      .communication = decode_communication(full.at("communication")),
-      .seed = full.at("seed").get<int64_t>()};
+  return {.task = task,
+          .preference = decode_preference(full),
+          .distill = decode_distill(full),
+          .model = model,
+          .model_source = {.path = full.at("model").value("path", ""),
+                           .is_pretrained = full.at("model").at("init") == "pretrained"},
+          .frozen = has_config ? decode_frozen(full, model.num_hidden_layers) : std::vector<bool>(),
+          .lora = decode_lora(full),
+          .tokenizer = decode_tokenizer(full),
+          .data = decode_data(full.at("data")),
+          .batch = {.global_batch_size = batch.at("globalBatchSize").get<int64_t>(),
+                    .micro_batch_size = batch.at("microBatchSize").get<int64_t>()},
+          .steps = steps,
+          .epochs = full.value("epochs", 0.0),
+          .precision = decode_dtype(full.at("precision")),
+          .loss_scale = decode_loss_scale(full),
+          .non_finite = {.max_consecutive_skips =
+                             full.at("nonFinite").at("maxConsecutiveSkips").get<int64_t>()},
+          .parallelism = decode_parallelism(full.at("parallelism")),
+          .activation_checkpointing =
+              decode_activation_checkpointing(full.at("activationCheckpointing")),
+          .offload = decode_offload(full.at("offload")),
+          .optimizer = decode_optimizer(full.at("optimizer")),
+          .schedule = decode_schedule(full.at("schedule"), steps),
+          .checkpoint = decode_checkpoint(full.at("checkpoint")),
+          .evaluation = {.every_steps = evaluation.at("everySteps").get<int64_t>(),
+                         .early_stopping_patience =
+                             evaluation.at("earlyStoppingPatience").get<int64_t>()},
+          .export_at_end = full.at("export").at("atEnd").get<bool>(),
+          .export_dtype = decode_dtype(full.at("export").at("dtype")),
+          .logging = decode_logging(full.at("logging")),
+          .communication = decode_communication(full.at("communication")),
+          .seed = full.at("seed").get<int64_t>()};
 }
 
 Result<json> complete_train(const json& train, int64_t ranks) {

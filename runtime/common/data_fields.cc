@@ -59,6 +59,7 @@ Field sources_list() {
                         {path, positive(number("weight", 0, 1e6, 1,
                                                "Its share of the samples is this part of the sum "
                                                "of all weights."))});
+  source.default_value = nullptr;  // there is none without a path
   source.rules = {hub_rule("path", HubKind::kDataset)};
   Field field{.name = "sources",
               .type = FieldType::kList,

@@ -9,6 +9,7 @@
 #include "operator/cli/exit_status.h"
 #include "operator/cli/verb.h"
 #include "runtime/common/choose_strategy.h"
+#include "runtime/common/hub_reference.h"
 #include "runtime/common/suggest.h"
 #include "runtime/common/teacher_model.h"
 
@@ -37,9 +38,15 @@ constexpr std::array<Column, 10> kColumns = {
      {"windows", "windowsBytes", &MemoryEstimate::windows},
      {"snapshot", "snapshotBytes", &MemoryEstimate::snapshot},
      {"process", "processBytes", &MemoryEstimate::process}}};
+
 constexpr int kWidth = 12;
 constexpr std::array kStrategies = {Strategy::kDdp, Strategy::kZero1, Strategy::kZero2,
                                     Strategy::kZero3};
+
+// Of a teacher on the hub nothing is known before it is fetched.
+bool is_elsewhere(const common::DistillConfig& distill) {
+  return common::is_hub_reference(distill.teacher);
+}
 
 std::string mebibytes(int64_t bytes) {
   std::array<char, 32> text{};
@@ -244,7 +251,7 @@ std::vector<std::string> explain_arithmetic(const api::TrainingJob& job) {
   const auto complete = common::complete_train(job.spec.train, job.spec.ranks);
   if (!complete) return {};  // model.path is elsewhere, which was said
   const auto decoded = common::decode_with_teacher(*complete);
-  if (!decoded) return {};  // so is the teacher
+  if (!decoded || is_elsewhere(decoded->distill)) return {};  // so is the teacher
   const common::TrainConfig& train = *decoded;
   const RankMemory memory = rank_memory(job).value();
   const EstimateReport report = estimate_job(job.meta.name, train, job.spec.ranks, memory);
@@ -286,6 +293,13 @@ int estimate(const EstimateArguments& arguments) {
   if (!decoded) {
     std::cerr << "error: " << arguments.manifest.file << ": spec." << decoded.error().message
               << " (" << decoded.error().hint << ")\n";
+    return kInvalidFile;
+  }
+  if (is_elsewhere(decoded->distill)) {
+    std::cerr << "error: " << arguments.manifest.file
+              << ": spec.train.distill.teacher: " << decoded->distill.teacher
+              << " is not here, so its memory is not known (name the "
+              << "folder that `lockstep fetch` prints)\n";
     return kInvalidFile;
   }
   const common::Result<RankMemory> memory = rank_memory(job, arguments.memory);

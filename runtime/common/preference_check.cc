@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 
 #include "runtime/common/model_family.h"
@@ -55,6 +56,11 @@ void check_reward(Relations& out) {
   if (out.find("lora") != nullptr) {
     out.report(".lora", "does not go with task reward: its head begins untrained",
                "remove lora: reward trains all weights");
+  }
+  const json* frozen = out.find("model/frozen");
+  if (frozen != nullptr && std::find(frozen->begin(), frozen->end(), "head") != frozen->end()) {
+    out.report(".model.frozen", "freezes the head, which begins untrained under task reward",
+               "remove head from it");
   }
   const json* type = out.find("model/config/model_type");
   if (type == nullptr || !type->is_string()) return;

@@ -11,8 +11,8 @@ namespace lockstep::runtime {
 // Note [Mixing by turns]
 // A round of a mixture is a list of turns with shares[i] of them for source i. Its turns are spread
 // as evenly as can be: after any number of them, in any round, each source has had less than one
-// turn more or less than its share of them. So a global batch has what the weights say, not about
-// that. Turn j (from 0) of n of source i in a round of R turns is not before place floor(j * R / n)
+// turn more or less than its share of them, and in a global batch less than two. Nothing is drawn.
+// Turn j (from 0) of n of source i in a round of R turns is not before place floor(j * R / n)
 // and before place ceil((j + 1) * R / n); whose window is open and ends first is next, which always
 // succeeds, since all shares add up to R.
 // Source: S. Baruah, N. Cohen, C. Plaxton, D. Varvel, "Proportionate Progress: A Notion of Fairness

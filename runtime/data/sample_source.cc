@@ -69,8 +69,7 @@ Result<SampleSource> SampleSource::create(Samples samples, const SampleSourceOpt
                      std::to_string(samples.num_samples()) + " samples of sequenceLength " +
                      std::to_string(length) + ": less than one global batch of " +
                      std::to_string(batch) + " samples",
-                 "lower train.batch.globalBatchSize or train.data.sequenceLength, or add text to "
-                 "train.data.train"};
+                 "lower train.batch.globalBatchSize or train.data.sequenceLength, or add data"};
   }
   assert(options.shares.size() == samples.num_sources());
   return SampleSource(std::move(samples), options);

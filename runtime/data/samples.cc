@@ -48,7 +48,7 @@ Result<Samples> Samples::create(std::unique_ptr<TokenSource> source,
                  "the corpus has " + std::to_string(source->num_tokens()) +
                      " tokens, one sample of sequenceLength " + std::to_string(length) + " needs " +
                      std::to_string(length + 1),
-                 "lower train.data.sequenceLength or add text to train.data.train"};
+                 "lower train.data.sequenceLength or add data"};
   }
   std::vector<Part> parts;
   parts.push_back({.source = std::move(source), .num_samples = num_samples});

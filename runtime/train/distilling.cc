@@ -49,13 +49,20 @@ Result<json> tokens_in(const std::string& path) {
   return json{{"vocabulary", at("/model/vocab")}, {"added", std::move(added)}};
 }
 
+bool has_tokenizer_json(const std::string& folder) {
+  if (folder.empty()) return false;
+  const std::optional<std::string> found = common::find_tokenizer(folder);
+  return found && found->ends_with("/tokenizer.json");
+}
+
 // Where one of both has no tokenizer.json there is nothing to compare but the size of the
 // vocabulary, which was.
 Result<void> check_tokenizer(const common::TrainConfig& config) {
   const bool has_own = config.tokenizer.type == common::TokenizerConfig::Type::kHuggingFace;
-  const std::optional<std::string> theirs = common::find_tokenizer(config.distill.teacher);
-  if (!has_own || !theirs || !theirs->ends_with("/tokenizer.json")) return {};
-  return check_same_tokens(config.tokenizer.path, config.distill.teacher);
+  const std::string& own = has_own ? config.tokenizer.path : config.model_source.path;
+  if (!(has_own || has_tokenizer_json(own)) || !has_tokenizer_json(config.distill.teacher))
+    return {};
+  return check_same_tokens(own, config.distill.teacher);
 }
 
 void require_same_weights(RankState& s, const std::string& fingerprint) {

@@ -134,7 +134,7 @@ void add_writing(CLI::App& verb, WritingOptions& writing, uint64_t& seed) {
 
 constexpr const char* kModelHelp =
     "folder with config.json and weights in safetensors files, one or many, or of a PEFT adapter, "
-    "or the output of a run; or a model on the hub, hf://ORG/NAME[@REVISION][/PATH]";
+    "or the output of a run; or a model (no adapter) on the hub, hf://ORG/NAME[@REVISION][/PATH]";
 constexpr const char* kBaseHelp =
     "of an adapter: the folder of the model that it is for, or its hf://ORG/NAME";
 

@@ -132,8 +132,10 @@ int64_t available_memory_bytes(const common::WorkerEnv& env) {
 // Rank 0 chooses for all: free memory differs from rank to rank.
 common::Strategy agree_on_strategy(RankState& s) {
   const common::DType precision = s.config().precision;
+  const auto place =
+      device().has_own_memory ? common::RankDevice::kGpu : common::RankDevice::kProcessor;
   const common::StrategyChoice choice =
-      choose_strategy(s.config(), s.env.world_size, available_memory_bytes(s.env));
+      choose_strategy(s.config(), s.env.world_size, available_memory_bytes(s.env), place);
   std::optional<RunFailure> failure;
   if (s.is_rank0() && !choice.fits) {
     failure = RunFailure{ExitCode::kInvalidConfig, "train.parallelism.strategy: " + choice.reason,
@@ -154,7 +156,7 @@ common::Strategy agree_on_strategy(RankState& s) {
                 {"products", to_string(device().has_own_memory ? ProductPath::kNative
                                                                : product_path(precision))},
                 {"estimated_buffer_bytes",
-                 estimate_memory(s.config(), choice.strategy, s.env.world_size).buffers()}});
+                 estimate_memory(s.config(), choice.strategy, s.env.world_size, place).buffers()}});
   }
   return common::strategy_named(s.strategy).value();
 }

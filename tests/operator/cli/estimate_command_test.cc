@@ -163,6 +163,20 @@ TEST(EstimateCommandTest, ExplainsTheArithmeticOfAJob) {
               testing::ContainsRegex("^memory: 6[0-9]{2}.* MiB of a rank's GPU under zero[12]$"));
 }
 
+TEST(EstimateCommandTest, SaysNothingOfAJobWhoseTeacherIsElsewhere) {
+  const api::Manifest manifest = api::parse_manifest(
+      "apiVersion: lockstep.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: small}\n"
+      "spec:\n  ranks: 2\n  train:\n    task: distill\n"
+      "    distill: {teacher: hf://acme/big}\n    tokenizer: {type: hf, path: words}\n"
+      "    model: {config: {vocab_size: 256, hidden_size: 32, intermediate_size: 64, "
+      "num_hidden_layers: 2, num_attention_heads: 2}}\n"
+      "    data: {train: chats.jsonl, sequenceLength: 64}\n    batch: {globalBatchSize: 8}\n"
+      "    steps: 6\n",
+      {.file_name = "job.yaml"});
+  EXPECT_FALSE(common::has_errors(manifest.problems));
+  EXPECT_THAT(explain_arithmetic(manifest.job), testing::IsEmpty());
+}
+
 TEST(EstimateCommandTest, EveryStageOfZeroNeedsLessOnManyRanks) {
   common::TrainConfig train = small_batches();
   train.batch.global_batch_size = 8;

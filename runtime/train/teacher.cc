@@ -31,7 +31,7 @@ std::unique_ptr<Parallelism> frozen_parallelism(const common::TrainConfig& train
 
 }  // namespace
 
-// No backward follows, so that no layer has to keep anything.
+// No backward follows: of a layer nothing is kept but its input.
 Teacher::Teacher(const common::TrainConfig& train, common::Strategy strategy,
                  Collective& collective)
     : units_(model_units(train.distill.model)),

@@ -31,7 +31,7 @@ from model_parity import ADAMW, CLIP, COMMON, WEIGHT_DECAY, Report
 from preference_parity import said
 from sft_parity import rows_of_token_file
 from text_parity import HERE, save, split_bytes, strings
-from trl_recorder import recorder
+from trl_recorder import recorder, settings_of
 
 STEPS, ROWS = 20, 4  # optimizer steps, conversations of each
 BOUND = 1e-4
@@ -87,12 +87,8 @@ def batch_of(rows):
 
 
 def losses_of_trl(rows, tokenizer, work):
-    arguments = GKDConfig(output_dir=str(work / "trl"), use_cpu=True, bf16=False, report_to="none", max_steps=STEPS,
-                          per_device_train_batch_size=ROWS, logging_steps=1, save_strategy="no", disable_tqdm=True,
-                          gradient_checkpointing=False, max_length=LENGTH, optim="adamw_torch",
-                          lr_scheduler_type="constant", learning_rate=ADAMW["lr"], adam_beta1=ADAMW["betas"][0],
-                          adam_beta2=ADAMW["betas"][1], adam_epsilon=ADAMW["eps"], weight_decay=WEIGHT_DECAY,
-                          max_grad_norm=CLIP, lmbda=0.0, beta=0.0, temperature=1.0, seq_kd=False)
+    arguments = GKDConfig(**settings_of(work, STEPS, ROWS), logging_steps=1, max_length=LENGTH, lmbda=0.0, beta=0.0,
+                          temperature=1.0, seq_kd=False)
     trainer = recorder(GKDTrainer)(model=load(work / "model", torch.float32), args=arguments, data_collator=batch_of,
                                    teacher_model=load(work / "teacher", torch.float32), processing_class=tokenizer,
                                    train_dataset=Dataset(pyarrow.Table.from_pylist(rows), fingerprint="rows"))

@@ -29,7 +29,7 @@ from trl.experimental.orpo import ORPOConfig, ORPOTrainer
 from model_parity import ADAMW, CLIP, COMMON, WEIGHT_DECAY, Report
 from sft_parity import rows_of_token_file
 from text_parity import HERE, save, split_bytes, strings
-from trl_recorder import recorder
+from trl_recorder import recorder, settings_of
 
 STEPS, PAIRS = 20, 4  # optimizer steps, pairs of each
 BOUND = 1e-4
@@ -81,12 +81,7 @@ def make_pairs(shape, tokenizer, lines, rng):
 
 def their_lines(task, settings, model, tokenizer, rows, work):
     trainer, config = {"dpo": (DPOTrainer, DPOConfig), "orpo": (ORPOTrainer, ORPOConfig)}[task]
-    arguments = config(output_dir=str(work / "trl"), use_cpu=True, bf16=False, report_to="none", max_steps=STEPS,
-                       per_device_train_batch_size=PAIRS, logging_steps=1, save_strategy="no", disable_tqdm=True,
-                       gradient_checkpointing=False, max_length=LENGTH, optim="adamw_torch",
-                       lr_scheduler_type="constant", learning_rate=ADAMW["lr"], adam_beta1=ADAMW["betas"][0],
-                       adam_beta2=ADAMW["betas"][1], adam_epsilon=ADAMW["eps"], weight_decay=WEIGHT_DECAY,
-                       max_grad_norm=CLIP, **settings)
+    arguments = config(**settings_of(work, STEPS, PAIRS), logging_steps=1, max_length=LENGTH, **settings)
     trained = recorder(trainer)(model=model, args=arguments, processing_class=tokenizer,
                                 train_dataset=Dataset(pyarrow.Table.from_pylist(rows), fingerprint="rows"))
     trained.losses = []

@@ -29,7 +29,7 @@ from model_parity import ADAMW, CLIP, COMMON, WEIGHT_DECAY, Report
 from preference_parity import LENGTH, PAIRS, STEPS, make_pairs
 from sft_parity import rows_of_token_file
 from text_parity import HERE, save, split_bytes, strings
-from trl_recorder import recorder
+from trl_recorder import recorder, settings_of
 
 BOUND = 1e-4
 SIZES = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -57,12 +57,7 @@ def make_model(tokenizer, family, fields, folder, kind=AutoModelForSequenceClass
 
 
 def train_theirs(settings, model, tokenizer, rows, work):
-    arguments = RewardConfig(output_dir=str(work / "trl"), use_cpu=True, bf16=False, report_to="none", max_steps=STEPS,
-                             per_device_train_batch_size=PAIRS, logging_steps=1, save_strategy="no", disable_tqdm=True,
-                             gradient_checkpointing=False, max_length=LENGTH, optim="adamw_torch",
-                             lr_scheduler_type="constant", learning_rate=ADAMW["lr"], adam_beta1=ADAMW["betas"][0],
-                             adam_beta2=ADAMW["betas"][1], adam_epsilon=ADAMW["eps"], weight_decay=WEIGHT_DECAY,
-                             max_grad_norm=CLIP, **settings)
+    arguments = RewardConfig(**settings_of(work, STEPS, PAIRS), logging_steps=1, max_length=LENGTH, **settings)
     trained = recorder(RewardTrainer)(model=model, args=arguments, processing_class=tokenizer,
                                       train_dataset=Dataset(pyarrow.Table.from_pylist(rows), fingerprint="rows"))
     trained.losses = []

@@ -25,7 +25,7 @@ from trl import SFTConfig, SFTTrainer
 
 from model_parity import ADAMW, CLIP, COMMON, WEIGHT_DECAY, Report, load
 from text_parity import HERE, NOW, TOOLS, FixedTime, chat_template_utils, conversation, save, split_bytes, strings
-from trl_recorder import recorder
+from trl_recorder import recorder, settings_of
 
 STEPS, ROWS = 20, 4  # optimizer steps, conversations of each
 BOUND = 1e-4
@@ -103,12 +103,7 @@ def reference_losses(model, rows):
 
 
 def trl_losses(model, tokenizer, rows, work):
-    arguments = SFTConfig(output_dir=str(work / "trl"), use_cpu=True, bf16=False, report_to="none", max_steps=STEPS,
-                          per_device_train_batch_size=ROWS, logging_strategy="no", save_strategy="no", disable_tqdm=True,
-                          gradient_checkpointing=False, max_length=None, optim="adamw_torch",
-                          lr_scheduler_type="constant", learning_rate=ADAMW["lr"], adam_beta1=ADAMW["betas"][0],
-                          adam_beta2=ADAMW["betas"][1], adam_epsilon=ADAMW["eps"], weight_decay=WEIGHT_DECAY,
-                          max_grad_norm=CLIP)
+    arguments = SFTConfig(**settings_of(work, STEPS, ROWS), logging_strategy="no", max_length=None)
     table = pyarrow.Table.from_pylist([dict(input_ids=ids, assistant_masks=[int(label != IGNORED) for label in labels])
                                        for _, ids, labels in rows])
     trained = recorder(SFTTrainer)(model=model, args=arguments, processing_class=tokenizer,

@@ -62,7 +62,7 @@ for name in lockstep lockstep-operator lockstep-runtime lockstep-launch liblocks
 done
 mounts=(-v /usr:/usr:ro -v /var/lib/dpkg:/var/lib/dpkg:ro -v "$work/binaries:/binaries:ro" -v "$LOCKSTEP_CACHE:/cache:ro"
   -v "$LOCKSTEP_CACHE:$LOCKSTEP_CACHE:ro")
-for folder in .cargo .rustup; do [ ! -d "$HOME/$folder" ] || mounts+=(-v "$HOME/$folder:/root/$folder:ro"); done
+for folder in .cargo .rustup; do [ ! -d "$HOME/$folder" ] || mounts+=(-v "$HOME/$folder:$HOME/$folder:ro"); done
 
 # A word of the last stage, with the lines that it goes on in.
 said() { # word dockerfile

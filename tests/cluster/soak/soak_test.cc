@@ -4,7 +4,7 @@
 // API server saw of it is held against soak_rules.h, and every job comes to its end.
 // Needs LOCKSTEP_TEST_KUBECONFIG and LOCKSTEP_SOAK_OPERATOR; run by the cluster tests and by
 // `make soak-operator`.
-//   LOCKSTEP_SOAK_SECONDS: of faults; LOCKSTEP_SOAK_SEED: of every choice.
+//   LOCKSTEP_SOAK_SECONDS: of faults; LOCKSTEP_SOAK_SEED: of its choices, not of their moments.
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
